@@ -1,0 +1,1 @@
+"""The blazar command: serve many local models behind one address."""

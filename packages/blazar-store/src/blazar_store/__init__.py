@@ -1,0 +1,1 @@
+"""Blazar's persistent state: directories, config.toml, SQLite rows and keys."""

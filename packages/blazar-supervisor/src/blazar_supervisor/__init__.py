@@ -1,0 +1,1 @@
+"""Spawn, watch, lend and evict engine processes for Blazar."""

@@ -1,0 +1,1 @@
+"""Stand-ins for engine binaries: small real programs that tests launch."""
