@@ -1,0 +1,228 @@
+"""What the gateway needs of the rest of the daemon, in its own words.
+
+Whoever runs engines fits :class:`ModelHost`; whoever knows the model rows fits :class:`Catalogue`; the daemon
+itself fits :class:`Daemon`. They fit by shape and import nothing from here; ``blazar_cli.daemon`` alone hands
+them over.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from blazar_routing.errors import LaneError
+from blazar_routing.ticket import Ticket
+
+
+class Endpoint(Protocol):
+    """Where a child listens."""
+
+    @property
+    def base_url(self) -> str:
+        """The scheme, host and port, without a slash at the end: ``http://127.0.0.1:41231``."""
+
+    @property
+    def socket_path(self) -> Path | None:
+        """The unix socket to connect to, or ``None`` for TCP."""
+
+
+class Lease(Protocol):
+    """The right to use a child for one request; a leased child is never evicted.
+
+    ``release`` is called exactly once or more, on every way out; the second call does nothing. The lease is
+    held until the answer's last byte has left, also for a stream whose client reads slowly.
+    """
+
+    @property
+    def model(self) -> str:
+        """The model row's name, which is also the alias that the child reports."""
+
+    @property
+    def child(self) -> str:
+        """The child's key: ``model``, ``model#2``, ``model@vision``."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the child listens."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers that every request to the child carries (its secret)."""
+
+    @property
+    def queue_s(self) -> float:
+        """Seconds this request waited for its turn, loading included."""
+
+    @property
+    def load_s(self) -> float:
+        """Seconds this request waited for the model to load, 0.0 when it was up."""
+
+    def on_revoke(self, callback: Callable[[LaneError], None]) -> None:
+        """Call ``callback`` when the child is going to be stopped although the lease is held.
+
+        The gateway then closes its connection to the child (an engine with a request in flight does not exit
+        by itself) and tells its client the error given. Called at once if that has happened already.
+        """
+
+    async def explain_failure(self, cause: BaseException | None) -> LaneError:
+        """Return why the connection to the child broke.
+
+        Waits briefly for a dying process to be noticed, so that a death is told from a mere disconnect.
+        """
+
+    def release(self) -> None:
+        """Give the slot back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How far a request that waits has come, for the comment lines of a stream.
+
+    Attributes:
+        state: ``"queued"`` or ``"loading"``.
+        ahead: Requests that go first, when queued.
+        fraction: 0.0 to 1.0 of the load, where the engine reports it.
+    """
+
+    state: str
+    ahead: int = 0
+    fraction: float | None = None
+
+
+class Resident(Protocol):
+    """One child as listings show it."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def child(self) -> str: ...
+    @property
+    def engine(self) -> str:
+        """The engine build's tag."""
+
+    @property
+    def state(self) -> str:
+        """``starting``, ``ready``, ``sleeping``, ``draining``, ``stopping`` or ``failed``."""
+
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def ctx_tokens(self) -> int | None:
+        """The context one request can use, in tokens."""
+
+    @property
+    def slots(self) -> int | None: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes the engine says it holds (weights, KV cache, buffers), all devices together."""
+
+    @property
+    def device_bytes(self) -> int:
+        """The part of it on accelerators."""
+
+    @property
+    def expires_in_s(self) -> float | None:
+        """Seconds until it is unloaded if nobody asks, or ``None`` for never."""
+
+    @property
+    def load_fraction(self) -> float | None: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
+class ModelHost(Protocol):
+    """Whoever runs the engines."""
+
+    async def lend(self, model: str, ticket: Ticket) -> Lease:
+        """Return a lease on a child that is ready to serve ``model``, loading it if need be.
+
+        Returns without suspending when a slot is free. Cancelling the call withdraws the request.
+
+        Raises:
+            LaneError: Any refusal: no engine, no room, a failed load, a full queue, a stop.
+        """
+
+    def waiting(self, model: str) -> Waiting | None:
+        """Return how far the model is for somebody who waits for it, or ``None`` when nobody does."""
+
+    def residents(self) -> Sequence[Resident]:
+        """Return the children there are, in order of their start. Wakes none of them."""
+
+    async def unload(self, model: str) -> bool:
+        """Stop every child of the model, after its requests have drained; return whether there was one."""
+
+    def keep(self, model: str, seconds: float | None) -> None:
+        """Set how long the model stays after its last request: ``None`` for ever, 0 until the lease ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """A model row as the HTTP surface shows it.
+
+    Attributes:
+        name: The row's name.
+        path: The first file.
+        size_bytes: Of all files together.
+        digest: 64 hex digits that identify the file's content or, where no hash was taken, its identity.
+        added_at: Unix seconds.
+        modified_at: Unix seconds of the weights' last change.
+        format: ``gguf`` or ``safetensors``.
+        architecture: As the file says, ``llama``.
+        parameters: A count, or ``None``.
+        quantization: A label, ``Q4_K_M``, or ``""``.
+        context_length: Tokens the model was trained for, or ``None``.
+        capabilities: Ollama's words: ``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``.
+        engine: The kind that serves it.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    digest: str
+    added_at: int
+    modified_at: int
+    format: str
+    architecture: str
+    parameters: int | None
+    quantization: str
+    context_length: int | None
+    capabilities: tuple[str, ...] = ("completion",)
+    engine: str = "llamacpp"
+
+
+class Catalogue(Protocol):
+    """Whoever knows the model rows; answers from memory, without blocking."""
+
+    def find(self, name: str) -> ModelCard | None:
+        """Return the row that ``name`` means, or ``None``.
+
+        Accepts the spellings clients use: ``name:latest``, ``model:tag`` for the row ``model-tag``. Never
+        invents a mapping.
+        """
+
+    def near(self, name: str) -> tuple[str, ...]:
+        """Return up to three row names that resemble ``name``."""
+
+    def cards(self) -> Sequence[ModelCard]:
+        """Return every row, newest first."""
+
+
+class Daemon(Protocol):
+    """The daemon as its own control calls see it."""
+
+    def status(self) -> Mapping[str, object]:
+        """Return what ``blazar status`` shows, as plain JSON values."""
+
+    def log_lines(self, model: str | None, *, lines: int, follow: bool) -> AsyncIterator[bytes]:
+        """Yield the last ``lines`` of the daemon's log (or a model's), then, if asked, what is added.
+
+        Raises:
+            LaneError: There is no such log.
+        """
+
+    def shutdown(self) -> None:
+        """Begin an orderly stop."""

@@ -1,0 +1,168 @@
+"""Refusals and failures about engines: none installed, a failed load, a death."""
+
+from blazar_routing.errors.base import LaneError, indented_tail
+
+SUPPORTED_KINDS = "llamacpp, mistralrs, sglang, sdcpp, whisper, mlx"
+
+
+class UnknownEngineKind(LaneError):
+    """The word does not name an engine kind."""
+
+    code = "unknown-engine-kind"
+
+    def __init__(self, *, given: str) -> None:
+        self.given = given
+        super().__init__(f"unknown engine kind '{given}': the supported kinds are {SUPPORTED_KINDS}.")
+
+
+class EngineMissing(LaneError):
+    """No installed engine can serve this model."""
+
+    code = "engine-missing"
+
+    def __init__(self, *, model: str, shape: str, kinds: tuple[str, ...]) -> None:
+        self.model = model
+        self.shape = shape
+        self.kinds = kinds
+        wanted = " or ".join(kinds)
+        super().__init__(
+            f"no installed engine can serve model '{model}': {shape} needs {wanted}, and none is installed. "
+            "Register a binary you have with `blazar engine add-local PATH`, "
+            "or run `blazar demo` to fetch a tested llama.cpp engine and try it."
+        )
+
+
+class EngineBinaryMissing(LaneError):
+    """The engine's row points at a binary that is gone."""
+
+    code = "engine-binary-missing"
+
+    def __init__(self, *, engine: str, path: str) -> None:
+        self.engine = engine
+        self.path = path
+        super().__init__(
+            f"the binary of engine '{engine}' is gone: {path}. "
+            "Put it back, or register another with `blazar engine add-local PATH`."
+        )
+
+
+class NotAnEngine(LaneError):
+    """The path given to ``engine add-local`` is not an engine Blazar can drive."""
+
+    code = "not-an-engine"
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{path} is not an engine Blazar can drive: {reason}. "
+            "Give the path of a llama-server binary, for example `blazar engine add-local /opt/llama.cpp/llama-server`."
+        )
+
+
+class ProfileRejected(LaneError):
+    """A knob or an extra argument that this engine build does not have, or that Blazar owns."""
+
+    code = "profile-rejected"
+
+    def __init__(self, *, model: str, reason: str) -> None:
+        self.model = model
+        self.reason = reason
+        super().__init__(
+            f"the settings of model '{model}' cannot be used: {reason}. "
+            "Change them with `blazar config path` at hand and try again; nothing was started."
+        )
+
+
+class LoadFailed(LaneError):
+    """The engine ended, or refused the model, before it was ready."""
+
+    code = "load-failed"
+
+    def __init__(self, *, model: str, reason: str, advice: str, tail: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.reason = reason
+        self.advice = advice
+        self.tail = tail
+        super().__init__(f"model '{model}' failed to load: {reason}. {advice}{indented_tail(tail)}")
+
+
+class LoadTimeout(LaneError):
+    """The engine was alive but not ready in time."""
+
+    code = "load-timeout"
+    retry_after_s = 30
+
+    def __init__(self, *, model: str, seconds: float, tail: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.seconds = seconds
+        self.tail = tail
+        super().__init__(
+            f"model '{model}' was not ready within {seconds:g} s and was stopped. "
+            f'Raise `load_timeout_secs` under [models."{model}"] if the disk is slow, '
+            f"or look at `blazar logs {model}`.{indented_tail(tail)}"
+        )
+
+
+class EngineCrashed(LaneError):
+    """The engine's process died while it was serving this request."""
+
+    code = "engine-crashed"
+    retry_after_s = 1
+
+    def __init__(self, *, model: str, how: str, tail: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.how = how
+        self.tail = tail
+        super().__init__(
+            f"the engine of model '{model}' died while answering ({how}); the answer is incomplete. "
+            f"Send the request again; if it happens again, look at `blazar logs {model}`.{indented_tail(tail)}"
+        )
+
+
+class EngineUnreachable(LaneError):
+    """The engine's process lives but the connection to it broke or was refused."""
+
+    code = "engine-unreachable"
+    retry_after_s = 1
+
+    def __init__(self, *, model: str, reason: str) -> None:
+        self.model = model
+        self.reason = reason
+        super().__init__(
+            f"the connection to the engine of model '{model}' broke: {reason}; the answer is incomplete. "
+            f"Send the request again; if it happens again, look at `blazar logs {model}`."
+        )
+
+
+class EngineStalled(LaneError):
+    """The engine took the request, sent nothing, and shows no progress."""
+
+    code = "engine-stalled"
+
+    def __init__(self, *, model: str, seconds: float) -> None:
+        self.model = model
+        self.seconds = seconds
+        super().__init__(
+            f"the engine of model '{model}' sent nothing for {seconds:g} s and showed no progress; it was replaced, "
+            "and the second try went the same way. "
+            f"Look at `blazar logs {model}`; `child_header_timeout_secs` sets the limit (0 turns it off)."
+        )
+
+
+class BreakerOpen(LaneError):
+    """The engine died too often in a row; new starts wait."""
+
+    code = "breaker-open"
+
+    def __init__(self, *, model: str, crashes: int, wait_s: float, tail: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.crashes = crashes
+        self.wait_s = wait_s
+        self.tail = tail
+        self.retry_after_s = max(1, round(wait_s))
+        super().__init__(
+            f"the engine of model '{model}' died {crashes} times in a row; the next start is tried in "
+            f"{self.retry_after_s} s. Look at `blazar logs {model}`, or start it at once with "
+            f"`blazar stop {model}` and a new request.{indented_tail(tail)}"
+        )

@@ -1,0 +1,108 @@
+"""Refusals about the request itself, whichever dialect it came in."""
+
+from blazar_routing.errors.base import LaneError
+
+
+class InvalidRequest(LaneError):
+    """The body or a parameter is not what the route takes.
+
+    Attributes:
+        param: The field at fault, dotted, or ``None``.
+    """
+
+    code = "invalid-request"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        self.param = param
+        super().__init__(message)
+
+
+class BodyTooLarge(LaneError):
+    """The body is over the limit."""
+
+    code = "body-too-large"
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the request body is larger than {limit_bytes >> 20} MiB, the most this server takes. "
+            "Send less: shorten the history, or make images smaller."
+        )
+
+
+class UnsupportedEndpoint(LaneError):
+    """No such route; 404, since clients retry a 501."""
+
+    code = "unsupported-endpoint"
+
+    def __init__(self, *, method: str, path: str) -> None:
+        self.method = method
+        self.path = path
+        super().__init__(
+            f"{method} {path} is not an endpoint of this server. "
+            "Chat is at POST /v1/chat/completions; GET /v1/models lists the models."
+        )
+
+
+class MethodNotAllowed(LaneError):
+    """The route exists for other methods."""
+
+    code = "method-not-allowed"
+
+    def __init__(self, *, method: str, path: str, allowed: tuple[str, ...]) -> None:
+        self.method = method
+        self.path = path
+        self.allowed = allowed
+        super().__init__(f"{path} does not take {method}; it takes {', '.join(allowed)}.")
+
+
+class OriginRefused(LaneError):
+    """A web page of another origin asks; refused before any work."""
+
+    code = "origin-refused"
+
+    def __init__(self, *, origin: str) -> None:
+        self.origin = origin
+        super().__init__(
+            f"requests from the web origin '{origin}' are not allowed. "
+            "Add it to `allowed_origins` in the configuration if you trust that page."
+        )
+
+
+class HostRefused(LaneError):
+    """The Host header names something else than this server (DNS rebinding)."""
+
+    code = "host-refused"
+
+    def __init__(self, *, host: str) -> None:
+        self.host = host
+        super().__init__(
+            f"this server does not answer to the host name '{host}'. "
+            "Use its address, or add the name to `allowed_hosts` in the configuration."
+        )
+
+
+class AdminOnly(LaneError):
+    """A management call from somebody who may not manage."""
+
+    code = "admin-only"
+
+    def __init__(self, *, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what} is for the owner of this server: "
+            "use the `blazar` command on the machine itself, or an unscoped key."
+        )
+
+
+class InternalError(LaneError):
+    """A fault of Blazar's own; the log has the traceback under the same request id."""
+
+    code = "internal-error"
+
+    def __init__(self, *, request_id: str) -> None:
+        self.request_id = request_id
+        super().__init__(
+            f"an internal error stopped this request ({request_id}). `blazar logs` shows it under that id; "
+            "the request can be sent again."
+        )

@@ -1,0 +1,42 @@
+"""A request's place in the admission queue, and the facts that decide it."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Priority(IntEnum):
+    """The admission class; a smaller value goes first."""
+
+    HIGH = 0
+    NORMAL = 1
+    LOW = 2
+
+    def demoted(self) -> "Priority":
+        """Return the class below, or this one if it is the last."""
+        return Priority(min(self + 1, Priority.LOW))
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What the queue knows of a request.
+
+    Attributes:
+        model: The model row's name, resolved.
+        key: The API key's name, or ``""`` on an open gateway and for the owner.
+        priority: The admission class.
+        deadline_s: Seconds after arrival by which the request must have started, or ``None``.
+        weight: The key's share under contention, at least 1.
+        slots: Engine slots taken: 1 for a generation, ``n`` for ``n`` choices, 0 for a call that needs
+            a loaded engine but no slot (tokenize, templates).
+        cells: KV cells the request may grow to, in tokens (prompt estimate plus the most it may generate).
+        session: The conversation it belongs to, or ``None``.
+    """
+
+    model: str
+    key: str = ""
+    priority: Priority = Priority.NORMAL
+    deadline_s: float | None = None
+    weight: int = 1
+    slots: int = 1
+    cells: int = 0
+    session: str | None = None
