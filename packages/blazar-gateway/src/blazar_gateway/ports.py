@@ -74,19 +74,20 @@ class Lease(Protocol):
         """Give the slot back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """How far a request that waits has come, for the comment lines of a stream.
+class Waiting(Protocol):
+    """How far a request that waits has come, for the comment lines of a stream."""
 
-    Attributes:
-        state: ``"queued"`` or ``"loading"``.
-        ahead: Requests that go first, when queued.
-        fraction: 0.0 to 1.0 of the load, where the engine reports it.
-    """
+    @property
+    def state(self) -> str:
+        """``queued`` or ``loading``."""
 
-    state: str
-    ahead: int = 0
-    fraction: float | None = None
+    @property
+    def ahead(self) -> int:
+        """Requests that go first, when queued."""
+
+    @property
+    def fraction(self) -> float | None:
+        """0.0 to 1.0 of the load, where the engine reports it."""
 
 
 class Resident(Protocol):

@@ -1,0 +1,71 @@
+"""The rows that the store remembers, as neighbours may hold them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A file or directory of weights and what was read from it when it was added.
+
+    Attributes:
+        name: Unique, without ``#``.
+        path: Absolute path of the first (or only) file, or of the directory.
+        shards: Absolute paths of every file of a split set, the first included; one entry for a single file.
+        mmproj_path: The projector that goes with it, or ``None``.
+        format: ``gguf`` or ``safetensors``.
+        arch: ``general.architecture``.
+        params: Parameter count, or ``None``.
+        quant: A label for people, never for decisions; ``""`` when unknown.
+        ctx_train: Tokens the model was trained for, or ``None``.
+        size_bytes: Of all its files.
+        digest: 64 hex digits; of the content where it was hashed, else of path, size and modification time.
+        capabilities: Ollama's words (``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``).
+        engine: The kind or build this row is bound to, or ``None`` for routing to decide.
+        pulled: Whether Blazar fetched the files (then removing the row may remove them).
+        added_at: Unix seconds.
+        modified_at: Unix seconds, the newest of its files.
+    """
+
+    name: str
+    path: Path
+    shards: tuple[Path, ...]
+    mmproj_path: Path | None
+    format: str
+    arch: str
+    params: int | None
+    quant: str
+    ctx_train: int | None
+    size_bytes: int
+    digest: str
+    capabilities: tuple[str, ...]
+    engine: str | None
+    pulled: bool
+    added_at: int
+    modified_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """An installed engine build.
+
+    Attributes:
+        tag: Unique: the release tag, or ``local`` / ``local-2`` for a user's own binary.
+        kind: ``llamacpp``, ``mistralrs``, ``sglang``, ``sdcpp``, ``whisper`` or ``mlx``.
+        server_path: Absolute path of the server binary. In the database, in-tree paths are relative to the data
+            directory, so that it can move; decoding anchors them.
+        local: Whether it is the user's own binary (the *local* lane).
+        version: What ``--version`` said, or ``""``.
+        commit: The commit that it was built from, or ``""``.
+        active: Whether it is the build of its kind that new loads use. Exactly one row of a kind is.
+        installed_at: Unix seconds.
+    """
+
+    tag: str
+    kind: str
+    server_path: Path
+    local: bool
+    version: str
+    commit: str
+    active: bool
+    installed_at: int
