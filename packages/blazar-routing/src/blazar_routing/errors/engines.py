@@ -15,21 +15,63 @@ class UnknownEngineKind(LaneError):
         super().__init__(f"unknown engine kind '{given}': the supported kinds are {SUPPORTED_KINDS}.")
 
 
+_ADVICE_WITHOUT_ENGINE = {
+    "llamacpp": (
+        "Register a binary you have with `blazar engine add-local PATH`, "
+        "or run `blazar demo` to fetch a tested llama.cpp engine and try it."
+    ),
+    "sglang": "Use a GGUF conversion of the model, which llama.cpp serves: this version cannot run SGLang yet.",
+    "mistralrs": "Use a GGUF conversion of the model, which llama.cpp serves: this version cannot run mistral.rs yet.",
+    "mlx": "Use a GGUF conversion of the model, which llama.cpp serves: this version cannot run mlx-lm yet.",
+    "sdcpp": "This version cannot run stable-diffusion.cpp yet.",
+    "whisper": "This version cannot run whisper.cpp yet.",
+}
+
+
 class EngineMissing(LaneError):
-    """No installed engine can serve this model."""
+    """No installed engine can serve this model.
+
+    Attributes:
+        model: The row's name.
+        shape: What its files are, with an article.
+        kinds: The engine kinds that could serve it, best first.
+        chosen: The row's own ``engine`` setting, or ``None``.
+        refused_by: Builds that were tried and do not know the architecture.
+        architecture: The architecture that they do not know.
+    """
 
     code = "engine-missing"
 
-    def __init__(self, *, model: str, shape: str, kinds: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        shape: str,
+        kinds: tuple[str, ...],
+        chosen: str | None = None,
+        refused_by: tuple[str, ...] = (),
+        architecture: str = "",
+    ) -> None:
         self.model = model
         self.shape = shape
         self.kinds = kinds
+        self.chosen = chosen
+        self.refused_by = refused_by
+        self.architecture = architecture
         wanted = " or ".join(kinds)
-        super().__init__(
-            f"no installed engine can serve model '{model}': {shape} needs {wanted}, and none is installed. "
-            "Register a binary you have with `blazar engine add-local PATH`, "
-            "or run `blazar demo` to fetch a tested llama.cpp engine and try it."
-        )
+        if refused_by:
+            why = (
+                f"the architecture '{architecture}' is unknown to {', '.join(refused_by)}, "
+                "and no other installed engine says it knows it"
+            )
+            advice = "Register a newer build with `blazar engine add-local PATH`."
+        elif chosen is not None and chosen not in kinds:
+            why = f"its setting engine = '{chosen}' does not go with {shape}, which needs {wanted}"
+            advice = f'Take `engine` out of [models."{model}"] in the configuration, or set it to {wanted}.'
+        else:
+            why = f"{shape} needs {wanted}, and none is installed"
+            advice = _ADVICE_WITHOUT_ENGINE[kinds[0]]
+        super().__init__(f"no installed engine can serve model '{model}': {why}. {advice}")
 
 
 class EngineBinaryMissing(LaneError):

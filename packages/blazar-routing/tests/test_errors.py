@@ -1,0 +1,144 @@
+"""Every teaching text, once, as people read it."""
+
+import pytest
+from inline_snapshot import snapshot
+
+from blazar_routing import errors
+from blazar_routing.errors import LaneError
+
+TAIL = ("first line", "second line")
+
+
+def texts() -> dict[str, str]:
+    examples: list[LaneError] = [
+        errors.ModelNotFound(model="lama", near=("llama", "lamb")),
+        errors.ModelFileMissing(model="m", path="/weights/m.gguf"),
+        errors.ModelUnreadable(path="/weights/m.gguf", reason="it ends in the middle of its header"),
+        errors.ModelDoesNotFit(model="m", verdict="it needs 9 GiB, and 4 GiB are free."),
+        errors.ModelStopped(model="m"),
+        errors.UnknownEngineKind(given="vllm"),
+        errors.EngineMissing(model="m", shape="a GGUF file", kinds=("llamacpp", "mistralrs")),
+        errors.EngineBinaryMissing(engine="local", path="/opt/llama-server"),
+        errors.NotAnEngine(path="/bin/ls", reason="it does not know --list-devices"),
+        errors.ProfileRejected(model="m", reason="the engine has no flag --ctx-sice (did you mean --ctx-size?)"),
+        errors.LoadFailed(model="m", reason="the file is cut short", advice="Fetch it again.", tail=TAIL),
+        errors.LoadTimeout(model="m", seconds=180, tail=TAIL),
+        errors.EngineCrashed(model="m", how="signal 9", tail=TAIL),
+        errors.EngineUnreachable(model="m", reason="connection reset"),
+        errors.EngineStalled(model="m", seconds=120),
+        errors.BreakerOpen(model="m", crashes=3, wait_s=29.6, tail=TAIL),
+        errors.QueueFull(model="m", waiting=512, retry_after_s=5),
+        errors.DeadlineMissed(model="m", waited_s=2.04),
+        errors.ShuttingDown(),
+        errors.InvalidRequest("`messages` must be a list", param="messages"),
+        errors.BodyTooLarge(limit_bytes=50 << 20),
+        errors.UnsupportedEndpoint(method="POST", path="/v1/fine_tuning/jobs"),
+        errors.MethodNotAllowed(method="GET", path="/v1/chat/completions", allowed=("POST",)),
+        errors.OriginRefused(origin="https://evil.example"),
+        errors.HostRefused(host="evil.example"),
+        errors.AdminOnly(what="stopping a model"),
+        errors.InternalError(request_id="req-1"),
+    ]
+    return {type(error).__name__: str(error) for error in examples}
+
+
+def test_every_error_class_has_its_text_in_the_table() -> None:
+    assert set(texts()) == {name for name in errors.__all__ if name != "LaneError"}
+
+
+def test_codes_are_kebab_case_and_unique() -> None:
+    codes = [getattr(errors, name).code for name in errors.__all__]
+    assert len(set(codes)) == len(codes)
+    assert all(code == code.lower() and "_" not in code and " " not in code for code in codes)
+
+
+def test_teaching_texts_are_what_they_were() -> None:
+    assert texts() == snapshot(
+        {
+            "ModelNotFound": "model 'lama' not found. Did you mean 'llama' or 'lamb'? See what there is with `blazar models list`, or add a file with `blazar models add PATH`.",
+            "ModelFileMissing": "the file of model 'm' is gone: /weights/m.gguf. Put it back, or remove the row with `blazar models rm m` and add the file where it is now with `blazar models add PATH`.",
+            "ModelUnreadable": "/weights/m.gguf cannot be served: it ends in the middle of its header. Check that the download is complete (size and sha256 against its source) and fetch it again if not.",
+            "ModelDoesNotFit": "model 'm' does not fit: it needs 9 GiB, and 4 GiB are free.",
+            "ModelStopped": "model 'm' was stopped while this request needed it. Send the request again to load it anew.",
+            "UnknownEngineKind": "unknown engine kind 'vllm': the supported kinds are llamacpp, mistralrs, sglang, sdcpp, whisper, mlx.",
+            "EngineMissing": "no installed engine can serve model 'm': a GGUF file needs llamacpp or mistralrs, and none is installed. Register a binary you have with `blazar engine add-local PATH`, or run `blazar demo` to fetch a tested llama.cpp engine and try it.",
+            "EngineBinaryMissing": "the binary of engine 'local' is gone: /opt/llama-server. Put it back, or register another with `blazar engine add-local PATH`.",
+            "NotAnEngine": "/bin/ls is not an engine Blazar can drive: it does not know --list-devices. Give the path of a llama-server binary, for example `blazar engine add-local /opt/llama.cpp/llama-server`.",
+            "ProfileRejected": "the settings of model 'm' cannot be used: the engine has no flag --ctx-sice (did you mean --ctx-size?). Change them with `blazar config path` at hand and try again; nothing was started.",
+            "LoadFailed": """\
+model 'm' failed to load: the file is cut short. Fetch it again.
+The engine's last lines:
+  first line
+  second line\
+""",
+            "LoadTimeout": """\
+model 'm' was not ready within 180 s and was stopped. Raise `load_timeout_secs` under [models."m"] if the disk is slow, or look at `blazar logs m`.
+The engine's last lines:
+  first line
+  second line\
+""",
+            "EngineCrashed": """\
+the engine of model 'm' died while answering (signal 9); the answer is incomplete. Send the request again; if it happens again, look at `blazar logs m`.
+The engine's last lines:
+  first line
+  second line\
+""",
+            "EngineUnreachable": "the connection to the engine of model 'm' broke: connection reset; the answer is incomplete. Send the request again; if it happens again, look at `blazar logs m`.",
+            "EngineStalled": "the engine of model 'm' sent nothing for 120 s and showed no progress; it was replaced, and the second try went the same way. Look at `blazar logs m`; `child_header_timeout_secs` sets the limit (0 turns it off).",
+            "BreakerOpen": """\
+the engine of model 'm' died 3 times in a row; the next start is tried in 30 s. Look at `blazar logs m`, or start it at once with `blazar stop m` and a new request.
+The engine's last lines:
+  first line
+  second line\
+""",
+            "QueueFull": "the queue for model 'm' is full: 512 requests wait already. Try again in 5 s, or raise `queue_limit` in the configuration.",
+            "DeadlineMissed": "model 'm' could not start this request within its deadline; it waited 2.0 s. Try again, or allow more time with the `x-blazar-deadline-ms` header.",
+            "ShuttingDown": "the daemon is shutting down and takes no new requests. Try again once it is back (`blazar serve` starts it).",
+            "InvalidRequest": "`messages` must be a list",
+            "BodyTooLarge": "the request body is larger than 50 MiB, the most this server takes. Send less: shorten the history, or make images smaller.",
+            "UnsupportedEndpoint": "POST /v1/fine_tuning/jobs is not an endpoint of this server. Chat is at POST /v1/chat/completions; GET /v1/models lists the models.",
+            "MethodNotAllowed": "/v1/chat/completions does not take GET; it takes POST.",
+            "OriginRefused": "requests from the web origin 'https://evil.example' are not allowed. Add it to `allowed_origins` in the configuration if you trust that page.",
+            "HostRefused": "this server does not answer to the host name 'evil.example'. Use its address, or add the name to `allowed_hosts` in the configuration.",
+            "AdminOnly": "stopping a model is for the owner of this server: use the `blazar` command on the machine itself, or an unscoped key.",
+            "InternalError": "an internal error stopped this request (req-1). `blazar logs` shows it under that id; the request can be sent again.",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        pytest.param(
+            {"shape": "a GGUF file", "kinds": ("llamacpp", "mistralrs")},
+            "engine add-local PATH",
+            id="nothing-installed",
+        ),
+        pytest.param(
+            {"shape": "a GGUF file", "kinds": ("llamacpp", "mistralrs"), "chosen": "mlx"},
+            'Take `engine` out of [models."m"]',
+            id="setting-against-the-shape",
+        ),
+        pytest.param(
+            {
+                "shape": "a GGUF file",
+                "kinds": ("llamacpp", "mistralrs"),
+                "refused_by": ("local",),
+                "architecture": "newarch",
+            },
+            "the architecture 'newarch' is unknown to local",
+            id="unknown-architecture",
+        ),
+        pytest.param(
+            {"shape": "an MLX directory", "kinds": ("mlx",)}, "cannot run mlx-lm yet", id="a-kind-without-an-adapter"
+        ),
+    ],
+)
+def test_a_missing_engine_teaches_what_fits_the_case(facts: dict[str, object], says: str) -> None:
+    assert says in str(errors.EngineMissing(model="m", **facts))  # type: ignore[arg-type]  # a table of keywords
+
+
+def test_an_error_says_when_to_come_back() -> None:
+    assert errors.BreakerOpen(model="m", crashes=3, wait_s=0.2).retry_after_s == 1
+    assert errors.QueueFull(model="m", waiting=1, retry_after_s=7).retry_after_s == 7
+    assert errors.InvalidRequest("no").retry_after_s is None
