@@ -133,12 +133,11 @@ class Cursor:
             i = self._at(width, what)
             buf = self._buf
             last = len(buf) - width
-            step = 0
-            for step in range(1, min(STRIDE - done % STRIDE, count - done) + 1):
+            for _ in range(min(STRIDE - done % STRIDE, count - done)):
                 i += unpack(buf, i)[0] + width
+                done += 1
                 if i > last:
                     break
-            done += step
             self.pos = self._base + i
         if self.pos > self.size:
             raise self.truncated(what)

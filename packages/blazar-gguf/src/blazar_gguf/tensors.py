@@ -12,10 +12,10 @@ EXPERT_MARK: Final = "_exps."
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor as the header describes it; its data is never read.
+    r"""A tensor as the header describes it; its data is never read.
 
     Attributes:
-        name: e.g. ``blk.0.attn_q.weight`` (undecodable bytes as ``\\xNN``).
+        name: e.g. ``blk.0.attn_q.weight`` (undecodable bytes as ``\xNN``).
         dims: elements per dimension, fastest first (the reverse of a NumPy shape); 0 to 4 of them.
         type_id: ggml type number.
         offset: bytes from the start of the data section.

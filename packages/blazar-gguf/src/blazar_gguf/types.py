@@ -23,7 +23,7 @@ class ValueType(IntEnum):
 
     @property
     def label(self) -> str:
-        """The short name the engine's messages use: ``u32``, ``str``, ``arr``…"""
+        """The short name the engine's messages use: ``u32``, ``str``, ``arr`` and so on."""
         return {8: "str", 9: "arr"}.get(self.value, self.name.lower())
 
 

@@ -177,10 +177,10 @@ Value = Scalar | tuple[Scalar, ...] | LazyArray
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key-value pair and its place in the file.
+    r"""One key-value pair and its place in the file.
 
     Attributes:
-        key: the key as text (undecodable bytes as ``\\xNN``).
+        key: the key as text (undecodable bytes as ``\xNN``).
         type: stored type.
         element_type: type of the elements, for an array.
         count: number of elements; 1 for a scalar.

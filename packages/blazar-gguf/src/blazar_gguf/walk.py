@@ -57,13 +57,14 @@ _PLACES: Final = {
 
 
 def key_text(raw: bytes) -> str:
-    """A key or tensor name as text; other bytes than UTF-8 stay tellable apart as ``\\xNN``."""
+    r"""A key or tensor name as text; other bytes than UTF-8 stay tellable apart as ``\xNN``."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 class Walk:
-    """A header being read. All results are published only when they are whole, so a reader in another thread
-    sees either the earlier or the later state.
+    """A header being read.
+
+    Results are published only when they are whole, so a reader in another thread sees the earlier or the later state.
 
     Attributes:
         version: 1, 2 or 3.
@@ -164,7 +165,7 @@ def start(source: Source) -> Walk:
         version = int.from_bytes(version.to_bytes(4, "little"), "big")
     if not 1 <= version <= MAX_VERSION:
         raise UnsupportedVersion(
-            f"GGUF version {version} is unknown; versions 1 to {MAX_VERSION} can be read. A newer blazar-gguf may know it",
+            f"GGUF version {version} is unknown; versions 1 to {MAX_VERSION} can be read. Update blazar-gguf",
             version=version,
             path=name,
             offset=version_at,
