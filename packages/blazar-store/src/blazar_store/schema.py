@@ -1,0 +1,56 @@
+"""The tables, as of each schema version.
+
+The schema starts at version 4. A version's statements never change once released: a later one gets its own step
+in :mod:`blazar_store.migrations` and, for new files, its statements here.
+"""
+
+import sqlite3
+
+SCHEMA_VERSION = 4
+
+# '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
+MODELS_V4 = """
+CREATE TABLE models (
+    name TEXT PRIMARY KEY NOT NULL CHECK (name <> '' AND instr(name, '#') = 0),
+    path NOT NULL,
+    shards TEXT NOT NULL,
+    mmproj_path,
+    format TEXT NOT NULL,
+    arch TEXT NOT NULL,
+    params INTEGER,
+    quant TEXT NOT NULL DEFAULT '',
+    ctx_train INTEGER,
+    size_bytes INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    capabilities TEXT NOT NULL DEFAULT '[]',
+    engine TEXT,
+    pulled INTEGER NOT NULL DEFAULT 0 CHECK (pulled IN (0, 1)),
+    added_at INTEGER NOT NULL,
+    modified_at INTEGER NOT NULL
+)
+"""
+
+ENGINES_V4 = """
+CREATE TABLE engines (
+    tag TEXT PRIMARY KEY NOT NULL CHECK (tag <> ''),
+    kind TEXT NOT NULL DEFAULT 'llamacpp' CHECK (kind <> ''),
+    server_path NOT NULL,
+    local INTEGER NOT NULL DEFAULT 0 CHECK (local IN (0, 1)),
+    version TEXT NOT NULL DEFAULT '',
+    "commit" TEXT NOT NULL DEFAULT '',
+    active INTEGER NOT NULL DEFAULT 0 CHECK (active IN (0, 1)),
+    installed_at INTEGER NOT NULL
+)
+"""
+
+# At most one active build of a kind, whoever writes. At least one is seen to by the code, in one transaction.
+ACTIVE_ENGINE_V4 = "CREATE UNIQUE INDEX engines_active ON engines (kind) WHERE active = 1"
+
+V4 = (MODELS_V4, ENGINES_V4, ACTIVE_ENGINE_V4)
+
+
+def create_schema(connection: sqlite3.Connection) -> None:
+    """Create the newest tables in an empty database, within the transaction that is open."""
+    for statement in V4:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -1,0 +1,171 @@
+"""Reading ``config.toml``, and saying in one sentence each what is wrong with it."""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from blazar_store.errors import ConfigInvalid, ConfigProblem
+from blazar_store.settings import ModelSettings, Settings, Sources
+from blazar_store.settings_words import expectation, tables
+from blazar_store.toml_lines import KeyPath, line_of, locate_keys
+
+_TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def load_settings(path: Path) -> Settings:
+    """Read the configuration file; one that does not exist means the defaults.
+
+    Raises:
+        ConfigInvalid: It cannot be read or used; the error lists every problem with its line.
+    """
+    return parse_settings(read_config(path), path=path)
+
+
+def read_config(path: Path) -> str:
+    """Return the text of the configuration file, empty if there is none.
+
+    Raises:
+        ConfigInvalid: It cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        message = f"the file is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        raise ConfigInvalid(path=path, problems=(ConfigProblem(message),)) from error
+    except OSError as error:
+        message = f"the file cannot be read: {error.strerror}; correct its permissions or set BLAZAR_CONFIG."
+        raise ConfigInvalid(path=path, problems=(ConfigProblem(message),)) from error
+
+
+def parse_settings(text: str, *, path: Path) -> Settings:
+    """Return the settings that ``text`` says.
+
+    Args:
+        text: The content of a ``config.toml``.
+        path: Where it came from, for the error only.
+
+    Raises:
+        ConfigInvalid: It cannot be used.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigInvalid(path=path, problems=(_broken_toml(str(error), text),)) from error
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as error:
+        lines = locate_keys(text)
+        problems = tuple(_problems(error, data, lines))
+        raise ConfigInvalid(path=path, problems=problems) from error
+
+
+def _broken_toml(message: str, text: str) -> ConfigProblem:
+    match = _TOML_PLACE.search(message)
+    what = (message[: match.start()] if match else message).rstrip(".")
+    if match and match[1]:
+        line, column = int(match[1]), int(match[2])
+    else:
+        rows = text.split("\n")
+        line, column = len(rows), len(rows[-1]) + 1
+    return ConfigProblem(f"this is not valid TOML: {what}. Text values need quotes.", line=line, column=column)
+
+
+def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPath, int]) -> Iterable[ConfigProblem]:
+    seen: set[KeyPath] = set()
+    found: list[tuple[int, ConfigProblem]] = []
+    for fault in error.errors(include_url=False):
+        path = _path_in(data, fault["loc"])
+        if path in seen:  # each branch of a union reports the same value
+            continue
+        seen.add(path)
+        if fault["type"] == "extra_forbidden":
+            message = _unknown(path)
+        else:
+            right = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else expectation(path)
+            message = f"`{_dotted(path)}` must be {right}, but is {_value(_at(data, path))}."
+        line = line_of(path, lines)
+        found.append((line or 0, ConfigProblem(message, key=_dotted(path), line=line)))
+    found.sort(key=lambda pair: pair[0])
+    return [problem for _line, problem in found]
+
+
+def _path_in(data: Mapping[str, Any], loc: tuple[str | int, ...]) -> KeyPath:
+    """Return the part of pydantic's location that exists in the file; the rest names branches of a union."""
+    here: Any = data
+    path: KeyPath = ()
+    for part in loc:
+        in_table = isinstance(here, dict) and part in here
+        in_array = isinstance(here, list) and isinstance(part, int) and part < len(here)
+        if not in_table and not in_array:
+            break
+        here = here[part]
+        path += (part,)
+    return path
+
+
+def _at(data: Mapping[str, Any], path: KeyPath) -> object:
+    here: Any = data
+    for part in path:
+        here = here[part]
+    return here
+
+
+def _unknown(path: KeyPath) -> str:
+    name, table = str(path[-1]), path[:-1]
+    names = tables(table)
+    where = f"in [{_dotted(table)}]" if table else "at the top level"
+    elsewhere = _belongs(name, table)
+    if elsewhere is not None:
+        return f"`{name}` is not a setting {where}; it belongs {elsewhere}."
+    nearest = max(names, key=lambda known: difflib.SequenceMatcher(None, name.lower(), known).ratio())
+    return f"unknown setting `{name}` {where}; the nearest valid name is `{nearest}`."
+
+
+def _belongs(name: str, table: KeyPath) -> str | None:
+    """Return the table in which ``name`` would be right, if it is exactly the name of a setting there."""
+    if table and name in Settings.model_fields and name not in {"models", "defaults", "sources"}:
+        return "at the top of the file, before the first [table]"
+    if table[:1] not in {("models",), ("defaults",)} and name in ModelSettings.model_fields:
+        return 'in [defaults] (all models) or [models."NAME"] (one)'
+    if table != ("sources",) and name in Sources.model_fields:
+        return "in [sources]"
+    return None
+
+
+def _dotted(path: KeyPath) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        bare = re.fullmatch(r"[A-Za-z0-9_-]+", part) is not None
+        text += ("." if text else "") + (part if bare else json.dumps(part, ensure_ascii=False))
+    return text
+
+
+def _value(value: object) -> str:
+    """Return a value as it would be written, with its type in words; long ones are cut."""
+    match value:
+        case bool():
+            return f"{str(value).lower()} (true or false)"
+        case int():
+            return str(value)
+        case float():
+            return f"{value} (not a whole number)"
+        case str():
+            text = json.dumps(value, ensure_ascii=False)
+            return f"{text if len(text) <= 60 else text[:57] + '...'} (text)"
+        case list():
+            return "an array"
+        case dict():
+            return "a table"
+        case _:
+            return f"{value} (a date or time)"

@@ -1,0 +1,145 @@
+"""The settings described in words: for error texts, the reference page, the schema and the sample file.
+
+Everything is derived from the models in :mod:`blazar_store.settings`, so that no text can disagree with what is
+accepted.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from blazar_store.settings import ModelSettings, Settings, Sources
+from blazar_store.toml_lines import KeyPath
+
+_TABLES: Mapping[str, type[BaseModel]] = {"": Settings, "defaults": ModelSettings, "sources": Sources}
+_NESTED = frozenset({"defaults", "models", "sources"})
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDescription:
+    """One setting, for people.
+
+    Attributes:
+        name: As written in the file.
+        table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``) or ``sources``.
+        type: What it must be, in words: ``a whole number from 0 to 65535``.
+        default: The default as TOML, or ``""`` when absent means that something else decides.
+        summary: What it does, one sentence.
+        needs_restart: Whether a running daemon keeps the old value until it is started anew.
+    """
+
+    name: str
+    table: str
+    type: str
+    default: str
+    summary: str
+    needs_restart: bool
+
+
+def describe_settings() -> tuple[SettingDescription, ...]:
+    """Return every setting: the top level, then ``[defaults]``, then ``[sources]``, each in order of declaration."""
+    return tuple(
+        SettingDescription(
+            name=name,
+            table=table,
+            type=_words(_property(model, name)),
+            default=_toml(field.default),
+            summary=field.description or "",
+            needs_restart=needs_restart(name) if not table else False,
+        )
+        for table, model in _TABLES.items()
+        for name, field in model.model_fields.items()
+        if table or name not in _NESTED
+    )
+
+
+def needs_restart(name: str) -> bool:
+    """Return whether the top-level setting ``name`` is read only when the daemon starts."""
+    extra = _field(Settings, name).json_schema_extra
+    return isinstance(extra, dict) and extra.get("x-restart") is True
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``config.toml``, which editors use to complete and check it."""
+    schema = Settings.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Blazar's config.toml"}
+
+
+def sample_config() -> str:
+    """Return a ``config.toml`` in which every setting stands in a comment, with its default and what it does.
+
+    Used as it is, it changes nothing; removing a ``#`` makes a setting one's own.
+    """
+    lines = ["# Blazar's configuration. Every line is a comment that shows a default; remove '# ' to change one."]
+    table = ""
+    for setting in describe_settings():
+        if setting.table != table:
+            table = setting.table
+            lines += [
+                "",
+                f"# [{table}]" if table != "defaults" else '# [defaults]   # or [models."NAME"] for one model',
+            ]
+        restart = " Takes effect at the next start." if setting.needs_restart else ""
+        lines += ["", f"# {setting.summary}{restart}", f"# ({setting.type})"]
+        lines.append(f"# {setting.name} = {setting.default}" if setting.default else f"# {setting.name} =")
+    return "\n".join(lines) + "\n"
+
+
+def tables(path: KeyPath) -> tuple[str, ...]:
+    """Return the names that are valid in the table at ``path`` of the file."""
+    return tuple(_model_at(path).model_fields)
+
+
+def expectation(path: KeyPath) -> str:
+    """Return what the value at ``path`` must be: ``a whole number from 0 to 65535``."""
+    if (path[:1] == ("models",) and len(path) < 3) or (len(path) == 1 and path[0] in _NESTED):
+        return "a table"
+    names = [part for part in path if isinstance(part, str)]
+    schema = _property(_model_at(tuple(names[:-1])), names[-1])
+    if isinstance(path[-1], int):
+        return _words(schema.get("items", {}))
+    return _words(schema)
+
+
+def _model_at(table: KeyPath) -> type[BaseModel]:
+    if table[:1] == ("models",):
+        return ModelSettings
+    return _TABLES[str(table[0])] if table else Settings
+
+
+def _field(model: type[BaseModel], name: str) -> FieldInfo:
+    return model.model_fields[name]
+
+
+def _property(model: type[BaseModel], name: str) -> Mapping[str, Any]:
+    """Return the setting's part of the JSON Schema, without the ``null`` that stands for absent."""
+    schema: Mapping[str, Any] = model.model_json_schema()["properties"][name]
+    choices = [choice for choice in schema.get("anyOf", []) if choice.get("type") != "null"]
+    if not choices:
+        return schema
+    return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_words(choice) for choice in schema["anyOf"])
+    if "enum" in schema:
+        return f"one of {', '.join(json.dumps(value) for value in schema['enum'])}"
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    match schema.get("type"):
+        case "integer":
+            return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "array":
+            return "an array of texts"
+        case _:
+            return "a text in quotes"
+
+
+def _toml(value: object) -> str:
+    """Return a default as TOML; JSON and TOML agree on numbers, strings and arrays of strings."""
+    return "" if value is None else json.dumps(value)
