@@ -8,7 +8,7 @@ them over.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from blazar_routing.errors import LaneError
 from blazar_routing.ticket import Ticket
@@ -74,6 +74,28 @@ class Lease(Protocol):
         """Give the slot back."""
 
 
+@runtime_checkable
+class Watched(Protocol):
+    """What a lease can do besides, when its host can tell a child that works silently from one that hangs.
+
+    A lease that lacks these is never found to stall: silence alone proves nothing, a long prompt looks the same.
+    """
+
+    async def moved(self) -> bool:
+        """Return whether the child got anywhere since the lease was given, or since this was last asked.
+
+        The host looks at what the engine says of its slots, at its health and at its processor time. The answer
+        comes within a few seconds, whatever state the child is in.
+        """
+
+    def condemn(self) -> None:
+        """Have the child replaced: it took a request and shows no progress.
+
+        Neither this lease nor a new one of the model uses that child any more. Other leases on it are revoked.
+        The caller releases this lease as always.
+        """
+
+
 class Waiting(Protocol):
     """How far a request that waits has come, for the comment lines of a stream."""
 
@@ -133,6 +155,37 @@ class Resident(Protocol):
     def load_fraction(self) -> float | None: ...
     @property
     def warnings(self) -> Sequence[str]: ...
+
+
+class GatewaySettings(Protocol):
+    """The settings that the gateway reads at each request, so that an edit holds at once.
+
+    The same object is handed out until something changes: what is computed from it is kept as long as it lives.
+    """
+
+    @property
+    def host(self) -> str:
+        """The address listened on."""
+
+    @property
+    def port(self) -> int:
+        """The port listened on."""
+
+    @property
+    def allowed_origins(self) -> Sequence[str]:
+        """Web origins that may call besides those of this machine; ``*`` in one stands for any text."""
+
+    @property
+    def allowed_hosts(self) -> Sequence[str]:
+        """Host names under which the gateway may be addressed besides its own."""
+
+    @property
+    def stream_ping_secs(self) -> float:
+        """Seconds of silence after which a stream gets a comment line; 0 sends none."""
+
+    @property
+    def child_header_timeout_secs(self) -> float:
+        """Seconds a child may show neither bytes nor progress before it is given up; 0 is for ever."""
 
 
 class ModelHost(Protocol):
