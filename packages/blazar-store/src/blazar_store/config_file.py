@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 from blazar_store.errors import ConfigInvalid, ConfigProblem, StorageFailed
 from blazar_store.files import make_directory, typed_os_errors, write_whole
 from blazar_store.flock import try_lock
-from blazar_store.settings import Settings
+from blazar_store.settings_fields import Settings
 from blazar_store.settings_files import load_settings, parse_settings, read_config
 
 _PATIENCE_S = 10.0

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from blazar_store.errors import ConfigInvalid, ConfigProblem
-from blazar_store.settings import ModelSettings, Settings, Sources
+from blazar_store.settings_fields import ModelSettings, Settings, Sources
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
 

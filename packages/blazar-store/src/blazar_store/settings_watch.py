@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blazar_store.errors import ConfigInvalid
-from blazar_store.settings import Settings
+from blazar_store.settings_fields import Settings
 from blazar_store.settings_files import load_settings
 from blazar_store.settings_words import needs_restart
 

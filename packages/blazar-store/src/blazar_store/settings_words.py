@@ -1,6 +1,6 @@
 """The settings described in words: for error texts, the reference page, the schema and the sample file.
 
-Everything is derived from the models in :mod:`blazar_store.settings`, so that no text can disagree with what is
+Everything is derived from the models in :mod:`blazar_store.settings_fields`, so that no text can disagree with what is
 accepted.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from blazar_store.settings import ModelSettings, Settings, Sources
+from blazar_store.settings_fields import ModelSettings, Settings, Sources
 from blazar_store.toml_lines import KeyPath
 
 _TABLES: Mapping[str, type[BaseModel]] = {"": Settings, "defaults": ModelSettings, "sources": Sources}
