@@ -6,6 +6,7 @@ are opened.
 """
 
 import contextlib
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -172,8 +173,17 @@ class Database:
                 return DatabaseBusy(path=self.path, waited_s=self._busy_timeout_s)
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
                 return DatabaseDamaged(path=self.path, reason=str(error), backup=newest_backup(self.path))
+            case _ if _no_room(self.path.parent):
+                return DiskFull(path=self.path)  # SQLite reports some writes without room as I/O errors
             case _:
                 return StorageFailed(path=self.path, reason=str(error))
+
+
+def _no_room(directory: Path) -> bool:
+    try:
+        return shutil.disk_usage(directory).free < 64 * 1024
+    except OSError:
+        return False
 
 
 def backup_path(path: Path, version: int) -> Path:

@@ -56,7 +56,7 @@ def find_directories(env: Mapping[str, str], *, platform: str, cwd: Path) -> Dir
 
     A place is unavailable when nothing says where it is (no ``HOME``, no XDG variable) or when it does not exist
     and cannot be created; then ``cwd`` stands in, loudly. A directory that exists but cannot be written is not
-    replaced: what is in it would seem lost. What ``BLAZAR_DATA_DIR`` and ``BLAZAR_CONFIG`` name is never replaced.
+    replaced: what is in it would seem lost; nor is a configuration directory in a read-only place. What ``BLAZAR_DATA_DIR`` and ``BLAZAR_CONFIG`` name is never replaced.
 
     Args:
         env: The process environment.
@@ -67,7 +67,7 @@ def find_directories(env: Mapping[str, str], *, platform: str, cwd: Path) -> Dir
 
     def find(place: _Place, *, needs_writing: bool) -> Path:
         base, trouble = _base(place, env, platform)
-        if base is not None and needs_writing:
+        if base is not None and (needs_writing or not base.is_dir()):
             trouble = _why_uncreatable(base / _APP)
         if base is not None and trouble is None:
             return base / _APP

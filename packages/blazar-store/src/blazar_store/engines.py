@@ -1,7 +1,7 @@
 """Engine rows: which builds are registered, and which one of a kind is active.
 
 Whatever happens, a kind that has rows has exactly one active row: each change happens in one transaction, the
-index ``engines_active`` forbids a second one, and opening the store heals a database that something else wrote.
+index ``engines_active`` forbids a second one, and the daemon's start heals what something else has written.
 """
 
 import unicodedata

@@ -4,6 +4,7 @@ Imported only when there is something to migrate. All steps of one opening run i
 of the file was made: a failure leaves the old version in place and untouched.
 """
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
@@ -83,7 +84,7 @@ def _model_of_3(row: _Row) -> dict[str, object]:
     return {
         "name": row["name"],
         "path": path,
-        "shards": row.get("shards") or "[]",
+        "shards": _shards_of_3(row.get("shards")),
         "mmproj_path": row.get("mmproj_path"),
         "format": row.get("format") or ("gguf" if str(path).lower().endswith(".gguf") else "safetensors"),
         "arch": row.get("arch") or "",
@@ -98,6 +99,15 @@ def _model_of_3(row: _Row) -> dict[str, object]:
         "added_at": added_at,
         "modified_at": row.get("modified_at") or added_at,
     }
+
+
+def _shards_of_3(value: object) -> str:
+    """Return the stored list of files if it is one, else an empty one, which means the path alone."""
+    try:
+        shards = json.loads(value) if isinstance(value, str) else []
+    except ValueError:
+        shards = []
+    return json.dumps([shard for shard in shards if isinstance(shard, str)] if isinstance(shards, list) else [])
 
 
 def _engine_of_3(row: _Row) -> dict[str, object]:

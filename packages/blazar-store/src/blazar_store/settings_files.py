@@ -34,7 +34,9 @@ def read_config(path: Path) -> str:
         ConfigInvalid: It cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        # Line ends as they are: an edit must not change those of a file from Windows.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read()
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
@@ -75,7 +77,9 @@ def _broken_toml(message: str, text: str) -> ConfigProblem:
     else:
         rows = text.split("\n")
         line, column = len(rows), len(rows[-1]) + 1
-    return ConfigProblem(f"this is not valid TOML: {what}. Text values need quotes.", line=line, column=column)
+    return ConfigProblem(
+        f"this is not valid TOML: {what}; check quotes, brackets and the line's end.", line=line, column=column
+    )
 
 
 def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPath, int]) -> Iterable[ConfigProblem]:
@@ -88,6 +92,8 @@ def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPa
         seen.add(path)
         if fault["type"] == "extra_forbidden":
             message = _unknown(path)
+        elif fault["loc"][-1] == "[key]":
+            message = f"[{_dotted(path)}] cannot be the name of a model: {fault['ctx']['error']}."
         else:
             right = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else expectation(path)
             message = f"`{_dotted(path)}` must be {right}, but is {_value(_at(data, path))}."
@@ -155,7 +161,7 @@ def _value(value: object) -> str:
     """Return a value as it would be written, with its type in words; long ones are cut."""
     match value:
         case bool():
-            return f"{str(value).lower()} (true or false)"
+            return f"{str(value).lower()} (a boolean)"
         case int():
             return str(value)
         case float():

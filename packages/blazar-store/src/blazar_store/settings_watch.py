@@ -67,6 +67,7 @@ class SettingsWatch:
         self._stamp = file_stamp(path)
         self.settings = load_settings(path)
         self.error: ConfigInvalid | None = None
+        self._absent_once = False
 
     def poll(self, *, force: bool = False) -> Reload | ConfigInvalid | None:
         """Read the file again if it has changed.
@@ -82,7 +83,14 @@ class SettingsWatch:
         """
         stamp = file_stamp(self.path)
         if stamp == self._stamp and not force:
+            self._absent_once = False
             return None
+        # Some editors remove or empty the file for a moment: only what is still so at the next poll is meant.
+        absent = stamp is None or stamp.size_bytes == 0
+        if absent and not self._absent_once and not force:
+            self._absent_once = True
+            return None
+        self._absent_once = False
         self._stamp = stamp
         try:
             settings = load_settings(self.path)

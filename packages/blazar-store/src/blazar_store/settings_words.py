@@ -28,6 +28,7 @@ class SettingDescription:
         table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``) or ``sources``.
         type: What it must be, in words: ``a whole number from 0 to 65535``.
         default: The default as TOML, or ``""`` when absent means that something else decides.
+        example: A value that is right, as TOML: the default where there is one.
         summary: What it does, one sentence.
         needs_restart: Whether a running daemon keeps the old value until it is started anew.
     """
@@ -36,6 +37,7 @@ class SettingDescription:
     table: str
     type: str
     default: str
+    example: str
     summary: str
     needs_restart: bool
 
@@ -48,6 +50,7 @@ def describe_settings() -> tuple[SettingDescription, ...]:
             table=table,
             type=_words(_property(model, name)),
             default=_toml(field.default),
+            example=_toml(field.examples[0] if field.examples else field.default),
             summary=field.description or "",
             needs_restart=needs_restart(name) if not table else False,
         )
@@ -70,22 +73,22 @@ def settings_schema() -> dict[str, Any]:
 
 
 def sample_config() -> str:
-    """Return a ``config.toml`` in which every setting stands in a comment, with its default and what it does.
+    """Return a ``config.toml`` in which every setting stands in a comment, with what it does and a right value.
 
-    Used as it is, it changes nothing; removing a ``#`` makes a setting one's own.
+    Used as it is, it changes nothing; removing a ``#`` makes a setting one's own. The value shown is the default
+    where there is one.
     """
-    lines = ["# Blazar's configuration. Every line is a comment that shows a default; remove '# ' to change one."]
+    lines = ["# Blazar's configuration. All of it is comments; remove the '# ' before a setting to use it."]
     table = ""
     for setting in describe_settings():
         if setting.table != table:
             table = setting.table
-            lines += [
-                "",
-                f"# [{table}]" if table != "defaults" else '# [defaults]   # or [models."NAME"] for one model',
-            ]
+            lines += ["", f"# [{table}]"]
+            if table == "defaults":
+                lines.append('# For all models; a table [models."NAME"] has the same settings for one.')
         restart = " Takes effect at the next start." if setting.needs_restart else ""
         lines += ["", f"# {setting.summary}{restart}", f"# ({setting.type})"]
-        lines.append(f"# {setting.name} = {setting.default}" if setting.default else f"# {setting.name} =")
+        lines.append(f"# {setting.name} = {setting.example}")
     return "\n".join(lines) + "\n"
 
 
