@@ -56,7 +56,8 @@ def find_directories(env: Mapping[str, str], *, platform: str, cwd: Path) -> Dir
 
     A place is unavailable when nothing says where it is (no ``HOME``, no XDG variable) or when it does not exist
     and cannot be created; then ``cwd`` stands in, loudly. A directory that exists but cannot be written is not
-    replaced: what is in it would seem lost; nor is a configuration directory in a read-only place. What ``BLAZAR_DATA_DIR`` and ``BLAZAR_CONFIG`` name is never replaced.
+    replaced, because what is in it would seem lost; neither is a configuration directory that nobody needs to
+    write. What ``BLAZAR_DATA_DIR`` and ``BLAZAR_CONFIG`` name is never replaced.
 
     Args:
         env: The process environment.
