@@ -1,0 +1,173 @@
+"""Which address: where ``serve`` listens and where every other command connects to.
+
+One order for both: the ``--host`` flag, ``BLAZAR_HOST``, ``host`` and ``port`` of ``config.toml``, ``OLLAMA_HOST``,
+and last 127.0.0.1:11435. A bare host means our port. A wildcard (``0.0.0.0``, ``::``) is an address to listen on;
+it is dialled as loopback and does not count as the name of another machine.
+
+Pure: the environment and the configuration come in as arguments.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from blazar_cli.errors import AddressInvalid
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 11435
+_SCHEME_PORTS = {"http": 80, "https": 443}
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # recognised, not bound
+
+
+class AddressSource(StrEnum):
+    """Who named the address."""
+
+    FLAG = "--host"
+    BLAZAR_HOST = "BLAZAR_HOST"
+    CONFIG = "config.toml"
+    OLLAMA_HOST = "OLLAMA_HOST"
+    DEFAULT = "the default"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place to listen on or to connect to.
+
+    Attributes:
+        host: A name or IP address, IPv6 without brackets.
+        port: 0 to 65535; 0 only to listen on any free port.
+        source: Who named it.
+        scheme: ``http`` or ``https``.
+        path: A prefix under which the server is reached, ``""`` or ``/prefix``.
+    """
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    source: AddressSource = AddressSource.DEFAULT
+    scheme: str = "http"
+    path: str = ""
+
+    @property
+    def dial_host(self) -> str:
+        """The host to connect to: loopback where the daemon listens on every interface."""
+        return _WILDCARDS.get(self.host, self.host)
+
+    @property
+    def base_url(self) -> str:
+        """The URL that clients put in front of ``/v1``, without a slash at the end."""
+        host = f"[{self.dial_host}]" if ":" in self.dial_host else self.dial_host
+        default_port = _SCHEME_PORTS[self.scheme] == self.port
+        return f"{self.scheme}://{host}{'' if default_port else f':{self.port}'}{self.path}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it means every interface."""
+        return self.host in _WILDCARDS
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def names_a_daemon(self) -> bool:
+        """Whether somebody asked for the daemon at exactly this address.
+
+        Then the control socket of the local data directory is not tried first: it may be another daemon's.
+        """
+        explicit = self.source in {AddressSource.FLAG, AddressSource.BLAZAR_HOST, AddressSource.OLLAMA_HOST}
+        return explicit and not self.is_wildcard
+
+
+def resolve_address(
+    *,
+    flag: str | None = None,
+    port_flag: int | None = None,
+    environ: Mapping[str, str],
+    config_host: str | None = None,
+    config_port: int | None = None,
+) -> Address:
+    """Return the address to use, by the order of this module.
+
+    Args:
+        flag: The value of ``--host``, or ``None``.
+        port_flag: The value of ``--port``; it replaces the port of whichever address is chosen.
+        environ: The process environment.
+        config_host: ``host`` of the configuration file if it is written there, else ``None``.
+        config_port: ``port`` likewise.
+
+    Raises:
+        AddressInvalid: The value that decides cannot be read as an address.
+    """
+    address = _chosen(flag, environ, config_host, config_port)
+    return address if port_flag is None else replace(address, port=port_flag)
+
+
+def _chosen(flag: str | None, environ: Mapping[str, str], config_host: str | None, config_port: int | None) -> Address:
+    if flag is not None:
+        return parse_address(flag, source=AddressSource.FLAG)
+    if _unquoted(environ.get("BLAZAR_HOST", "")):
+        return parse_address(environ["BLAZAR_HOST"], source=AddressSource.BLAZAR_HOST)
+    if config_host is not None or config_port is not None:
+        address = parse_address(config_host or DEFAULT_HOST, source=AddressSource.CONFIG)
+        return address if config_port is None else replace(address, port=config_port)
+    if _unquoted(environ.get("OLLAMA_HOST", "")):
+        return parse_address(environ["OLLAMA_HOST"], source=AddressSource.OLLAMA_HOST)
+    return Address()
+
+
+def parse_address(text: str, *, source: AddressSource) -> Address:
+    """Read ``host``, ``host:port``, ``:port``, ``[v6]:port``, a bare IPv6 address, or an http(s) URL.
+
+    Without a scheme a missing port is ours; with one it is the scheme's, as in every URL.
+
+    Raises:
+        AddressInvalid: It is none of these, or the port is not between 0 and 65535.
+    """
+    given = _unquoted(text)
+    scheme, separator, rest = given.rpartition("://")
+    scheme = scheme.lower() if separator else "http"
+    if scheme not in _SCHEME_PORTS:
+        raise AddressInvalid(
+            given=given, source=source, reason=f"it starts with {scheme}://, not with http:// or https://"
+        )
+    authority, _, path = rest.partition("/")
+    default_port = _SCHEME_PORTS[scheme] if separator else DEFAULT_PORT
+    host, port = _host_and_port(authority, default_port, given=given, source=source)
+    path = f"/{path}".rstrip("/")
+    return Address(host=host, port=port, source=source, scheme=scheme, path=path)
+
+
+def _host_and_port(authority: str, default_port: int, *, given: str, source: AddressSource) -> tuple[str, int]:
+    if _is_ipv6(authority):
+        return authority, default_port
+    match = re.fullmatch(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]\s@?#]*))(?::(?P<port>[^:]*))?", authority)
+    if match is None:
+        raise AddressInvalid(given=given, source=source, reason="it does not read as HOST, HOST:PORT or a URL")
+    host = match["name"] if match["v6"] is None else match["v6"]
+    if match["v6"] is not None and not _is_ipv6(host):
+        raise AddressInvalid(given=given, source=source, reason=f"'{host}' is not an IPv6 address")
+    digits = match["port"]
+    if not digits:
+        return host or DEFAULT_HOST, default_port
+    if not (digits.isascii() and digits.isdigit() and int(digits) <= 65535):
+        raise AddressInvalid(given=given, source=source, reason=f"'{digits}' is not a port between 0 and 65535")
+    return host or DEFAULT_HOST, int(digits)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False
+
+
+def _unquoted(text: str) -> str:
+    return text.strip().strip("\"'").strip()

@@ -1,0 +1,181 @@
+"""``blazar models``: the files that can be served. Works with the daemon down; a running one notices by itself."""
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import rich_click as click
+
+from blazar_cli.commands.options import json_option
+from blazar_cli.local import here, local_daemon
+from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
+from blazar_cli.registration import describe_model
+from blazar_routing.errors import ModelNotFound
+from blazar_store.names import near_names
+from blazar_store.store import Store
+from blazar_store.types import ModelRow
+
+_COLUMNS = (
+    Column("NAME"),
+    Column("ARCH"),
+    Column("PARAMS", right=True),
+    Column("QUANT"),
+    Column("SIZE", right=True),
+    Column("CONTEXT", right=True),
+    Column("CAPABILITIES"),
+)
+
+
+@click.group()
+def models() -> None:
+    """Add, list, show and remove models."""
+
+
+@models.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--name", help="The name to serve it under. Default: from the file's name.")
+@click.option("--mmproj", type=click.Path(path_type=Path), help="The projector that lets it see or hear.")
+@click.option("--force", is_flag=True, help="Add it although the engine is expected to refuse it.")
+@json_option
+def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_json: bool) -> None:
+    """Register a GGUF file where it is.
+
+    PATH is a .gguf file, any part of a split set, or a directory that holds exactly one model. Nothing is moved or
+    copied.
+    """
+    _, layout = here()
+    row = describe_model(path, name=name, mmproj=mmproj, force=force)
+    with Store(layout) as store:
+        known = _same_file(store, row, named=name is not None)
+        if known is None:
+            store.add_model(row)
+        elif known.digest != row.digest or known.mmproj_path != row.mmproj_path:
+            row = _renewed(row, known)
+            store.replace_model(row)
+        else:
+            row = known
+        has_engine = bool(store.list_engines())
+    if as_json:
+        show_json(as_plain(row))
+        return
+    what = "Added" if known is None else "Registered already:"
+    click.echo(
+        f"{what} model '{row.name}' ({row.arch}, {human_count(row.params)} parameters, {row.quant or 'unknown'})."
+    )
+    click.echo(_next_step(row, has_engine=has_engine))
+
+
+def _same_file(store: Store, row: ModelRow, *, named: bool) -> ModelRow | None:
+    # Another name for the same file is wanted when it was given; without one, adding twice is no mistake.
+    rows = [known for known in store.list_models() if known.path == row.path]
+    return next((known for known in rows if known.name == row.name), None if named or not rows else rows[0])
+
+
+def _renewed(row: ModelRow, known: ModelRow) -> ModelRow:
+    return replace(row, name=known.name, engine=known.engine, pulled=known.pulled, added_at=known.added_at)
+
+
+def _next_step(row: ModelRow, *, has_engine: bool) -> str:
+    if not has_engine:
+        return (
+            "No engine is registered yet. Register a llama-server with `blazar engine add-local PATH`, "
+            "or run `blazar demo` to see a tested one at work."
+        )
+    if local_daemon() is None:
+        return f"Start the daemon with `blazar serve`, then ask with `blazar run {row.name}`."
+    return f"Ask it with `blazar run {row.name}`."
+
+
+@models.command("list", aliases=["ls"])
+@json_option
+def list_models(*, as_json: bool) -> None:
+    """List the models, newest first."""
+    _, layout = here()
+    with Store(layout) as store:
+        rows = store.list_models()
+    if as_json:
+        show_json([as_plain(row) for row in rows])
+        return
+    cells = [
+        (
+            row.name,
+            row.arch,
+            human_count(row.params),
+            row.quant or "-",
+            human_bytes(row.size_bytes),
+            str(row.ctx_train) if row.ctx_train is not None else "-",
+            ", ".join(row.capabilities),
+        )
+        for row in rows
+    ]
+    show_table(_COLUMNS, cells, empty="No model is registered yet. Add one with `blazar models add PATH`.")
+
+
+@models.command()
+@click.argument("name")
+@json_option
+def show(*, name: str, as_json: bool) -> None:
+    """Show what is known of a model."""
+    _, layout = here()
+    with Store(layout) as store:
+        row = _required(store, name)
+    if as_json:
+        show_json(as_plain(row))
+        return
+    files = "\n".join(str(path) for path in row.shards)
+    show_facts(
+        [
+            ("name", row.name),
+            ("file" if len(row.shards) == 1 else "files", files),
+            *([("projector", str(row.mmproj_path))] if row.mmproj_path else []),
+            ("architecture", row.arch),
+            ("parameters", human_count(row.params)),
+            ("quantisation", row.quant or "unknown"),
+            ("size", human_bytes(row.size_bytes)),
+            ("trained context", f"{row.ctx_train} tokens" if row.ctx_train is not None else "unknown"),
+            ("capabilities", ", ".join(row.capabilities)),
+            ("engine", row.engine or "by routing"),
+            ("added", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.added_at))),
+        ]
+    )
+
+
+@models.command("rm")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+def remove(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Forget models; their files stay where they are.
+
+    A model that is loaded is unloaded first, after the answers in progress.
+    """
+    _, layout = here()
+    removed: list[ModelRow] = []
+    with Store(layout) as store:
+        rows = [_required(store, name) for name in names]
+        daemon = local_daemon()
+        for row in rows:
+            if daemon is not None:
+                daemon.unload(row.name)
+            removed.append(store.remove_model(row.name))
+    if as_json:
+        show_json([as_plain(row) for row in removed])
+        return
+    for row in removed:
+        click.echo(f"Forgot model '{row.name}'. Its file stays: {row.path}")
+
+
+def _required(store: Store, name: str) -> ModelRow:
+    row = store.find_model(name)
+    if row is None:
+        raise ModelNotFound(model=name, near=near_names(name, [known.name for known in store.list_models()]))
+    return row
+
+
+def as_plain(row: ModelRow) -> dict[str, object]:
+    """Return a row as JSON values."""
+    plain = asdict(row)
+    plain["path"] = str(row.path)
+    plain["shards"] = [str(path) for path in row.shards]
+    plain["mmproj_path"] = str(row.mmproj_path) if row.mmproj_path is not None else None
+    plain["capabilities"] = list(row.capabilities)
+    return plain

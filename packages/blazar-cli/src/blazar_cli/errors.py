@@ -1,0 +1,177 @@
+"""What can go wrong on the command's own side: nobody answers, a wrong address, no terminal.
+
+::
+
+    CliError
+    ├── AddressInvalid, DaemonDown, NotBlazar, ApiRefused, AnswerBroken
+    ├── BindConflict, BindRefused, PlatformUnsupported
+    ├── NotAModel, PathMissing
+    ├── PartUnavailable, ExtraMissing
+    └── NoAccounts
+
+Refusals that clients of the API can get too are ``LaneError`` (``blazar_routing.errors``); those about files of
+ours are ``StoreError`` (``blazar_store.errors``). ``exit_codes`` knows both by their ``code``.
+"""
+
+from pathlib import Path
+
+from blazar_cli.exit_codes import ExitCode, exit_for
+
+
+class CliError(Exception):
+    """One situation in which a command ends early; ``str(error)`` is all that the user sees."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+
+class AddressInvalid(CliError):
+    """The text that should name an address does not."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, *, given: str, source: str, reason: str) -> None:
+        self.given = given
+        self.source = source
+        super().__init__(
+            f"the address '{given}' (from {source}) cannot be used: {reason}. "
+            "Write it as 192.168.1.7, 192.168.1.7:11435, [::1]:11435 or https://models.example.org."
+        )
+
+
+class DaemonDown(CliError):
+    """Nobody answers where the daemon should be."""
+
+    exit_code = ExitCode.DAEMON_DOWN
+
+    def __init__(self, *, url: str, reason: str, local: bool) -> None:
+        self.url = url
+        self.local = local
+        advice = (
+            "Start it with `blazar serve`."
+            if local
+            else "Start it there with `blazar serve --host 0.0.0.0`, or correct the address "
+            "(--host, BLAZAR_HOST or OLLAMA_HOST)."
+        )
+        super().__init__(f"no Blazar daemon answers at {url}: {reason}. {advice}")
+
+
+class NotBlazar(CliError):
+    """Something answers there, and it is another program."""
+
+    exit_code = ExitCode.DAEMON_DOWN
+
+    def __init__(self, *, url: str, path: str, status: int) -> None:
+        self.url = url
+        super().__init__(
+            f"the server at {url} is not a Blazar daemon: it answered {path} with status {status}. "
+            "Correct the address (--host, BLAZAR_HOST or OLLAMA_HOST), or start the daemon with `blazar serve`."
+        )
+
+
+class ApiRefused(CliError):
+    """The daemon refused the request; the text is its own."""
+
+    def __init__(self, text: str, *, code: str, http_status: int) -> None:
+        self.code = code
+        self.http_status = http_status
+        self.exit_code = ExitCode.REFUSED if http_status in {401, 403} else exit_for(code)
+        super().__init__(text)
+
+
+class AnswerBroken(CliError):
+    """The connection ended in the middle of an answer."""
+
+    def __init__(self, *, url: str, reason: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the connection to {url} broke in the middle of the answer ({reason}). "
+            "See `blazar status`; if the daemon is gone, `blazar logs` shows its last lines."
+        )
+
+
+class BindConflict(CliError):
+    """Another program listens on the address already."""
+
+    exit_code = ExitCode.BIND_CONFLICT
+
+    def __init__(self, *, address: str, holder: str) -> None:
+        self.address = address
+        self.holder = holder
+        super().__init__(
+            f"cannot listen on {address}: {holder}. "
+            "Stop that program, or choose another port with `blazar serve --port PORT`."
+        )
+
+
+class BindRefused(CliError):
+    """The address cannot be listened on at all: not ours, or a privileged port."""
+
+    def __init__(self, *, address: str, reason: str) -> None:
+        self.address = address
+        super().__init__(
+            f"cannot listen on {address}: {reason}. Choose another address with `blazar serve --host HOST --port PORT`."
+        )
+
+
+class PlatformUnsupported(CliError):
+    """The daemon needs signals, process groups and unix sockets."""
+
+    exit_code = ExitCode.UNSUPPORTED_PLATFORM
+
+    def __init__(self, *, platform: str) -> None:
+        self.platform = platform
+        super().__init__(
+            f"the daemon does not run on {platform}: it needs Linux or macOS. On Windows use it inside WSL 2; "
+            "the library packages (blazar-gguf, blazar-budget) and commands against another machine "
+            "(BLAZAR_HOST) work here."
+        )
+
+
+class NotAModel(CliError):
+    """The path holds nothing that can be registered as a model."""
+
+    exit_code = ExitCode.MODEL_UNREADABLE
+
+    def __init__(self, *, path: Path, reason: str, advice: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} cannot be added as a model: {reason}. {advice}")
+
+
+class PathMissing(CliError):
+    """The path given does not exist."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+    def __init__(self, *, path: Path) -> None:
+        self.path = path
+        super().__init__(f"there is no file or directory {path}. Check the spelling; paths may be relative.")
+
+
+class PartUnavailable(CliError):
+    """The pinned engine or model cannot be had on this machine."""
+
+    exit_code = ExitCode.PART_UNAVAILABLE
+
+
+class ExtraMissing(CliError):
+    """A command needs an optional dependency that is not installed."""
+
+    exit_code = ExitCode.PART_UNAVAILABLE
+
+    def __init__(self, *, module: str, extra: str) -> None:
+        self.module = module
+        super().__init__(
+            f"this command needs the Python package '{module}', which is not installed. "
+            f"Install it with `uv pip install 'blazar-cli[{extra}]'`, or run the command as "
+            f"`uvx --from 'blazar-cli[{extra}]' blazar demo`."
+        )
+
+
+class NoAccounts(CliError):
+    """``login`` and ``signin`` refuse, by design."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self) -> None:
+        super().__init__("Blazar has no accounts and no cloud: there is nothing to sign in to.")

@@ -1,0 +1,58 @@
+"""This machine as a command finds it: directories, store, and the daemon to talk to."""
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+
+from blazar_cli.address import Address, resolve_address
+from blazar_cli.client import DaemonClient
+from blazar_store.directories import Directories, find_directories
+from blazar_store.layout import Layout
+
+
+def here() -> tuple[Directories, Layout]:
+    """Return the directories of this user, with a loud warning if the current one has to stand in."""
+    directories = find_directories(os.environ, platform=sys.platform, cwd=Path.cwd())
+    if directories.fallback is not None:
+        click.echo(directories.fallback, err=True)
+    return directories, Layout(directories.data_dir)
+
+
+def find_address(directories: Directories, *, flag: str | None = None, port_flag: int | None = None) -> Address:
+    """Return the address to listen on or to dial, by the order of ``blazar_cli.address``.
+
+    Only ``host`` and ``port`` are read from the configuration file, and leniently: a mistake elsewhere in it must
+    not keep anybody from asking the running daemon what is wrong.
+    """
+    host, port = _configured(directories.config_file)
+    return resolve_address(flag=flag, port_flag=port_flag, environ=os.environ, config_host=host, config_port=port)
+
+
+def _configured(config_file: Path) -> tuple[str | None, int | None]:
+    try:
+        with config_file.open("rb") as file:
+            settings = tomllib.load(file)
+    except (OSError, ValueError):
+        return None, None
+    host, port = settings.get("host"), settings.get("port")
+    return host if isinstance(host, str) else None, port if isinstance(port, int) else None
+
+
+def connect(flag: str | None = None) -> DaemonClient:
+    """Return the daemon that a command is about; nothing is dialled yet."""
+    directories, layout = here()
+    address = find_address(directories, flag=flag)
+    return DaemonClient(
+        address, control_socket=layout.find_control_socket(), api_key=os.environ.get("BLAZAR_API_KEY") or None
+    )
+
+
+def local_daemon() -> DaemonClient | None:
+    """Return the daemon that owns this user's data directory, or ``None`` when none runs on it."""
+    _, layout = here()
+    socket = layout.find_control_socket()
+    client = None if socket is None else DaemonClient(Address(), control_socket=socket, api_key=None)
+    return client if client is not None and client.is_up() else None
