@@ -11,6 +11,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
 from e2e.repository import ROOT, find_uv, run_ok
 
 pytestmark = [pytest.mark.build, pytest.mark.xdist_group("distributions"), pytest.mark.timeout(600)]

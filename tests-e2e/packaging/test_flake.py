@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from e2e.repository import ROOT, run_ok
 
 SYSTEMS = ["aarch64-darwin", "aarch64-linux", "x86_64-linux"]

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from e2e.repository import ROOT, run, run_ok
 from e2e.workspace import SmallWorkspace, make_small_workspace
 

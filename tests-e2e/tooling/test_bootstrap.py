@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
 from e2e.repository import ROOT, run
 
 TOOLS = ("sh", "dirname", "awk", "rm", "env", "cat")

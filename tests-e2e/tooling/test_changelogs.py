@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from e2e.repository import ROOT, run
 from e2e.workspace import make_small_workspace
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
 from e2e.repository import ROOT, run
 from e2e.workspace import SmallWorkspace, make_small_workspace
 

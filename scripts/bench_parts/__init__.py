@@ -1,0 +1,1 @@
+"""What `scripts/bench` is made of: an upstream, a bare pass-through, a load, and the table."""
