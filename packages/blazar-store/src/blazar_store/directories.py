@@ -67,11 +67,11 @@ def find_directories(env: Mapping[str, str], *, platform: str, cwd: Path) -> Dir
     troubles: list[str] = []
 
     def find(place: _Place, *, needs_writing: bool) -> Path:
-        base, trouble = _base(place, env, platform)
-        if base is not None and (needs_writing or not base.is_dir()):
-            trouble = _why_uncreatable(base / _APP)
-        if base is not None and trouble is None:
-            return base / _APP
+        path, trouble = _locate(place, env, platform)
+        if path is not None and (needs_writing or not path.parent.is_dir()):
+            trouble = _why_uncreatable(path)
+        if path is not None and trouble is None:
+            return path
         troubles.append(f"{place.purpose} ({trouble})")
         return cwd / _APP
 
@@ -92,17 +92,17 @@ def find_directories(env: Mapping[str, str], *, platform: str, cwd: Path) -> Dir
     )
 
 
-def _base(place: _Place, env: Mapping[str, str], platform: str) -> tuple[Path | None, str | None]:
-    """Return the directory under which ``blazar/`` lies, or why it is not known."""
+def _locate(place: _Place, env: Mapping[str, str], platform: str) -> tuple[Path | None, str | None]:
+    """Return where the place is, or why that is not known."""
     given = env.get(place.variable, "")
     if given and Path(given).is_absolute():  # the XDG specification: relative paths are to be ignored
-        return Path(given), None
+        return Path(given, _APP), None
     if platform == "win32":
-        windows = platformdirs.windows.Windows(roaming=False)
+        windows = platformdirs.windows.Windows(_APP, appauthor=False)
         return Path(windows.user_cache_dir if place is _CACHE else windows.user_data_dir), None
     home = env.get("HOME", "")
     if home and Path(home).is_absolute():
-        return Path(home, *place.default), None
+        return Path(home, *place.default, _APP), None
     return None, f"neither {place.variable} nor HOME is set"
 
 

@@ -1,12 +1,16 @@
 """Noticing that ``config.toml`` has changed while a daemon runs, without threads: the daemon asks now and then."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from blazar_store.errors import ConfigInvalid
 from blazar_store.settings_fields import Settings
-from blazar_store.settings_files import load_settings
+from blazar_store.settings_files import parse_settings, read_config
 from blazar_store.settings_words import needs_restart
+
+_FLUX_NS = 2_000_000_000
+"""The coarsest time stamps in use (FAT) tick every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,11 @@ class SettingsWatch:
             ConfigInvalid: There is nothing valid to start with.
         """
         self.path = path
-        self._stamp = file_stamp(path)
-        self.settings = load_settings(path)
         self.error: ConfigInvalid | None = None
-        self._absent_once = False
+        self._remember_stamp(file_stamp(path))
+        self._text = read_config(path)
+        self.settings = parse_settings(self._text, path=path)
+        self._empty_before = False
 
     def poll(self, *, force: bool = False) -> Reload | ConfigInvalid | None:
         """Read the file again if it has changed.
@@ -76,34 +81,46 @@ class SettingsWatch:
         again. Reads a small file; call it from a thread that may block.
 
         Args:
-            force: Read even if nothing seems to have changed (SIGHUP).
+            force: Read and report even if nothing seems to have changed (SIGHUP).
 
         Returns:
             The accepted edit, the error of a refused one, or ``None`` when there is nothing to say.
         """
         stamp = file_stamp(self.path)
-        if stamp == self._stamp and not force:
-            self._absent_once = False
+        if stamp == self._stamp and not self._in_flux and not force:
             return None
-        # Some editors remove or empty the file for a moment: only what is still so at the next poll is meant.
-        absent = stamp is None or stamp.size_bytes == 0
-        if absent and not self._absent_once and not force:
-            self._absent_once = True
-            return None
-        self._absent_once = False
-        self._stamp = stamp
         try:
-            settings = load_settings(self.path)
+            text = read_config(self.path)
+            if self._seems_half_saved(text) and not force:
+                return None
+            self._remember_stamp(stamp)
+            if text == self._text and not force:
+                return None
+            self._text = text
+            settings = parse_settings(text, path=self.path)
         except ConfigInvalid as error:
-            self.error = error
-            return error
+            known, self.error = self.error, error
+            return None if str(known) == str(error) and not force else error
+        return self._accept(settings, force=force)
+
+    def _accept(self, settings: Settings, *, force: bool) -> Reload | None:
         repaired, self.error = self.error is not None, None
-        differing = _differing(self.settings, settings)
+        differing = tuple(
+            name for name in Settings.model_fields if getattr(self.settings, name) != getattr(settings, name)
+        )
         self.settings = settings
         if not differing and not repaired and not force:
             return None
         return Reload(settings, differing, tuple(name for name in differing if needs_restart(name)))
 
+    def _remember_stamp(self, stamp: FileStamp | None) -> None:
+        self._stamp = stamp
+        # Time stamps are coarse: a second edit in the same tick changes nothing in them. So a file that was just
+        # written is read again until it has aged.
+        self._in_flux = stamp is not None and time.time_ns() - stamp.modified_ns < _FLUX_NS
 
-def _differing(old: Settings, new: Settings) -> tuple[str, ...]:
-    return tuple(name for name in Settings.model_fields if getattr(old, name) != getattr(new, name))
+    def _seems_half_saved(self, text: str) -> bool:
+        """Return whether the file is empty or gone for the first time: some editors do that for a moment."""
+        empty = not text and bool(self._text)
+        seems, self._empty_before = empty and not self._empty_before, empty
+        return seems
