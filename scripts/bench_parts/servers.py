@@ -57,9 +57,9 @@ class BenchFailed(Exception):
 
 @contextmanager
 def running(
-    command: list[str], *, core: int, log: Path, env: Mapping[str, str] | None = None
+    command: list[str], *, core: int | None, log: Path, env: Mapping[str, str] | None = None
 ) -> Iterator[psutil.Process]:
-    """Run a program on one core until the block ends; its children end with it."""
+    """Run a program until the block ends, on one core if given; its children end with it."""
     with log.open("ab") as out:
         started = subprocess.Popen(
             command,
@@ -67,7 +67,7 @@ def running(
             stdout=out,
             stderr=out,
             env={**os.environ, **(env or {})},
-            preexec_fn=lambda: pin_to(core),
+            preexec_fn=None if core is None else lambda: pin_to(core),
         )
     process = psutil.Process(started.pid)
     try:

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 from typing_extensions import override
 
@@ -140,8 +141,8 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # uvloop's transports fit by shape only.
+        self._transport = cast("asyncio.WriteTransport", transport)
 
     @override
     def data_received(self, data: bytes) -> None:
