@@ -95,12 +95,19 @@ def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPa
         elif fault["loc"][-1] == "[key]":
             message = f"[{_dotted(path)}] cannot be the name of a model: {fault['ctx']['error']}."
         else:
-            right = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else expectation(path)
-            message = f"`{_dotted(path)}` must be {right}, but is {_value(_at(data, path))}."
+            own_check = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else None
+            message = _wrong(path, _at(data, path), own_check)
         line = line_of(path, lines)
         found.append((line or 0, ConfigProblem(message, key=_dotted(path), line=line)))
     found.sort(key=lambda pair: pair[0])
     return [problem for _line, problem in found]
+
+
+def _wrong(path: KeyPath, value: object, own_check: str | None) -> str:
+    """Return the sentence about a value; the text of a check of ours continues "must be"."""
+    if own_check is not None and isinstance(value, dict):
+        return f"`{_dotted(path)}` must be {own_check}."
+    return f"`{_dotted(path)}` must be {own_check or expectation(path)}, but is {_value(value)}."
 
 
 def _path_in(data: Mapping[str, Any], loc: tuple[str | int, ...]) -> KeyPath:

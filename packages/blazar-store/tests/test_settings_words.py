@@ -1,0 +1,61 @@
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from blazar_store.settings import (
+    ModelSettings,
+    Settings,
+    Sources,
+    describe_settings,
+    needs_restart,
+    parse_settings,
+    sample_config,
+    settings_schema,
+)
+
+
+def test_every_setting_is_described() -> None:
+    described = {(row.table, row.name) for row in describe_settings()}
+    assert described == {
+        *(("", name) for name in Settings.model_fields if name not in {"models", "defaults", "sources"}),
+        *(("defaults", name) for name in ModelSettings.model_fields),
+        *(("sources", name) for name in Sources.model_fields),
+    }
+
+
+@pytest.mark.parametrize("row", describe_settings(), ids=lambda row: f"{row.table}.{row.name}")
+def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> None:
+    (setting,) = [known for known in describe_settings() if known == row]
+    assert re.fullmatch(r"[A-Z\"`].+\.", setting.summary)
+    assert setting.type
+    table = f"[{setting.table}]\n" if setting.table else ""
+    parse_settings(f"{table}{setting.name} = {setting.example}", path=Path("c"))
+
+
+def test_only_what_is_read_once_needs_a_restart() -> None:
+    assert [row.name for row in describe_settings() if row.needs_restart] == ["host", "port"]
+    assert needs_restart("port")
+    assert not needs_restart("idle_timeout_secs")
+
+
+def test_sample_changes_nothing_as_it_is() -> None:
+    assert parse_settings(sample_config(), path=Path("c")) == Settings()
+
+
+def test_sample_without_its_marks_is_valid_and_sets_everything() -> None:
+    text = re.sub(r"^# (\w+ = |\[\w+\]$)", r"\1", sample_config(), flags=re.MULTILINE)
+    settings = parse_settings(text, path=Path("c"))
+    assert tomllib.loads(text).keys() == Settings.model_fields.keys() - {"models"}
+    assert settings.port == Settings().port
+    assert settings.defaults.slots == 4
+
+
+def test_schema_is_json_and_refuses_what_the_models_refuse() -> None:
+    schema = json.loads(json.dumps(settings_schema()))
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["port"]["maximum"] == 65535
+    assert schema["properties"].keys() == Settings.model_fields.keys()
+    assert all("description" in part for part in schema["properties"].values())
