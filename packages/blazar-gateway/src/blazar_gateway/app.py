@@ -1,0 +1,128 @@
+"""The application, the table of its routes, and the server settings it relies on."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from aiohttp import hdrs, web
+
+from blazar_gateway.bodies import MAX_BODY_BYTES
+from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.guard import guard, mark_answer
+from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost
+from blazar_gateway.routes import calls, control, generation, listings, probes
+from blazar_routing.errors import MethodNotAllowed, UnsupportedEndpoint
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
+    {
+        "/": {"GET": probes.root},
+        "/health": {"GET": probes.health},
+        "/healthz": {"GET": probes.health},
+        "/api/version": {"GET": probes.version},
+        "/api/tags": {"GET": listings.tags},
+        "/api/ps": {"GET": listings.ps},
+        "/v1/models": {"GET": listings.models},
+        "/models": {"GET": listings.models},
+        "/v1/chat/completions": {"POST": generation.chat},
+        "/chat/completions": {"POST": generation.chat},
+        "/v1/completions": {"POST": generation.completions},
+        "/completions": {"POST": generation.completions},
+        "/tokenize": {"POST": calls.tokenize},
+        "/detokenize": {"POST": calls.detokenize},
+        "/apply-template": {"POST": calls.apply_template},
+        "/api/daemon": {"GET": control.daemon},
+        "/api/stop": {"POST": control.stop},
+        "/api/logs": {"GET": control.logs},
+        "/api/shutdown": {"POST": control.shutdown},
+    }
+)
+"""Path to method to handler. A GET route also answers HEAD. ``/v1/models/{id}`` is matched by its prefix."""
+
+_MODEL_PATH = re.compile(r"(?:/v1)?/models/.+")
+_SLASHES = re.compile(r"/{2,}")
+
+
+def create_app(
+    *,
+    host: ModelHost,
+    catalogue: Catalogue,
+    daemon: Daemon,
+    settings: Callable[[], GatewaySettings],
+    control: bool,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> web.Application:
+    """Return the application.
+
+    Serve it through :func:`create_runner`, whose settings it relies on.
+
+    Args:
+        host: Runs the engines.
+        catalogue: Knows the models.
+        daemon: Answers control calls.
+        settings: Returns the settings in force; called for each request, so it has to be cheap.
+        control: ``True`` for the control socket. Its caller is the owner: no origin or host name is checked, and
+            calls that manage the daemon are allowed.
+        max_body_bytes: The most a request body may hold, after decompression.
+    """
+    gateway = Gateway(
+        host=host,
+        catalogue=catalogue,
+        daemon=daemon,
+        settings=settings,
+        control=control,
+        max_body_bytes=max_body_bytes,
+    )
+    app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
+    app[GATEWAY] = gateway
+    app.on_response_prepare.append(mark_answer)
+    app.cleanup_ctx.append(_close_children)
+    for path, methods in ROUTES.items():
+        for method, handler in methods.items():
+            app.router.add_route(method, path, handler, expect_handler=_expect)
+            if method == hdrs.METH_GET:
+                app.router.add_route(hdrs.METH_HEAD, path, handler)
+    # Odd spellings, model names, preflights, and everything that does not exist.
+    app.router.add_route(hdrs.METH_ANY, "/{rest:.*}", _elsewhere, expect_handler=_expect)
+    return app
+
+
+def create_runner(app: web.Application) -> web.AppRunner:
+    """Return a runner with the settings that the application relies on.
+
+    A handler is cancelled when its client leaves, which is what frees an engine's slot. Bodies are unpacked by the
+    application, within its limit. Requests are logged by the application, under their ids.
+    """
+    return web.AppRunner(app, handler_cancellation=True, auto_decompress=False, access_log=None)
+
+
+async def _close_children(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[GATEWAY].children.close()
+
+
+async def _elsewhere(request: web.Request) -> web.StreamResponse:
+    """Find the route behind an odd spelling of its path: doubled slashes, one at the end."""
+    path = _SLASHES.sub("/", request.path)
+    path = path.rstrip("/") or "/"
+    methods = ROUTES.get(path)
+    if methods is None and _MODEL_PATH.fullmatch(path):
+        methods = {"GET": listings.model}
+    if methods is None:
+        raise UnsupportedEndpoint(method=request.method, path=path[:200])
+    method = hdrs.METH_GET if request.method == hdrs.METH_HEAD else request.method
+    handler = methods.get(method)
+    if handler is None:
+        raise MethodNotAllowed(method=request.method, path=path[:200], allowed=tuple(methods))
+    return await handler(request)
+
+
+async def _expect(request: web.Request) -> web.StreamResponse | None:
+    """Tell a client that waits for it to send its body, unless the body is too large: then its handler says so."""
+    too_large = (request.content_length or 0) > request.app[GATEWAY].max_body_bytes
+    if not too_large and request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # What counts as sent is the answer that follows.
+        request.writer.output_size = 0
+    return None

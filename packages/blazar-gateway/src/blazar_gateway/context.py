@@ -1,0 +1,55 @@
+"""What every handler needs, under one typed key of the application."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from blazar_gateway.children import Children
+from blazar_gateway.origins import OriginPolicy
+from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost
+from blazar_gateway.traffic import Traffic
+
+
+@dataclass(slots=True)
+class Gateway:
+    """The gateway's neighbours, and its own state.
+
+    Attributes:
+        host: Runs the engines.
+        catalogue: Knows the models.
+        daemon: Answers control calls.
+        settings: Returns the settings in force.
+        control: Whether this is the control socket, whose caller owns the daemon.
+        max_body_bytes: The most a request body may hold, decompressed.
+        children: Connections to engines.
+        traffic: What is in hand.
+    """
+
+    host: ModelHost
+    catalogue: Catalogue
+    daemon: Daemon
+    settings: Callable[[], GatewaySettings]
+    control: bool
+    max_body_bytes: int
+    children: Children = field(default_factory=Children)
+    traffic: Traffic = field(default_factory=Traffic)
+    _policy: tuple[GatewaySettings, OriginPolicy] | None = None
+
+    def origin_policy(self) -> OriginPolicy:
+        """Return who may call, computed anew when the settings have changed."""
+        settings = self.settings()
+        if self._policy is None or self._policy[0] is not settings:
+            policy = OriginPolicy(
+                allowed_origins=settings.allowed_origins,
+                allowed_hosts=settings.allowed_hosts,
+                bind_host=settings.host,
+            )
+            self._policy = (settings, policy)
+        return self._policy[1]
+
+
+GATEWAY = web.AppKey("gateway", Gateway)
+REQUEST_ID = web.RequestKey("request_id", str)
+PAGE_ORIGIN = web.RequestKey("page_origin", str)
+"""The origin of the web page that calls, once it has been found to be allowed."""

@@ -1,0 +1,55 @@
+"""From the bytes of a request body to a JSON object."""
+
+from typing import cast
+
+import orjson
+
+from blazar_routing.errors import InvalidRequest
+
+JsonObject = dict[str, object]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def parse_object(body: bytes) -> JsonObject:
+    """Return the object that ``body`` holds.
+
+    A byte order mark is skipped. Numbers beyond 64 bits become floats. Depth is bounded by the parser.
+
+    Raises:
+        InvalidRequest: The body is empty, is not UTF-8, is not JSON (a lone surrogate counts), or not an object.
+    """
+    if body.startswith(_BOM):
+        body = body[len(_BOM) :]
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(_complaint(body, error)) from None
+    if type(value) is not dict:
+        raise InvalidRequest(f"the request body must be a JSON object, not {json_kind(value)}.")
+    return cast("JsonObject", value)
+
+
+def _complaint(body: bytes, error: orjson.JSONDecodeError) -> str:
+    if not body.strip():
+        return "missing request body: this endpoint takes a JSON object."
+    if body[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in body[:4]:
+        return "the request body is not UTF-8; JSON is sent as UTF-8."
+    return f"the request body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
+
+
+def json_kind(value: object) -> str:
+    """Return what JSON calls a value's type, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list():
+            return "an array"
+        case _:
+            return "an object"

@@ -1,0 +1,1 @@
+"""OpenAI's wire API, which is also the canonical form: llama-server speaks it."""

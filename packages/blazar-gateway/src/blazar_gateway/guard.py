@@ -1,0 +1,150 @@
+"""What every request passes before its handler, and every failure after it.
+
+In this order: is the host name ours, may the page's origin call, is it a preflight. Only then is anything looked at or
+done. Whatever a handler raises becomes an answer in the envelope of the route's dialect.
+"""
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Awaitable, Callable
+
+from aiohttp import hdrs, web
+
+from blazar_gateway.context import GATEWAY, PAGE_ORIGIN, REQUEST_ID, Gateway
+from blazar_gateway.error_responses import (
+    EngineRefusal,
+    WireError,
+    dialect_of,
+    error_body,
+    error_headers,
+    wire_error,
+)
+from blazar_routing.errors import BodyTooLarge, HostRefused, InternalError, LaneError, OriginRefused
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger("blazar.gateway")
+
+_METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
+
+_PREFLIGHT_AGE_S = "600"
+
+_EXPOSED = "x-request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after"
+
+_ids = itertools.count()
+_id_prefix = f"req_{os.urandom(5).hex()}"
+
+
+def new_request_id() -> str:
+    """Return an id that no other request has, of this daemon or an earlier one."""
+    return f"{_id_prefix}{next(_ids):08x}"
+
+
+@web.middleware
+async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request through, or answer it in the handler's place."""
+    gateway = request.app[GATEWAY]
+    request[REQUEST_ID] = new_request_id()
+    traffic = gateway.traffic
+    traffic.requests += 1
+    try:
+        if not gateway.control:
+            _check_caller(request, gateway)
+        if request.method == hdrs.METH_OPTIONS:
+            return _preflight(request)
+        return await handler(request)
+    except LaneError as error:
+        return _failed(request, wire_error(error))
+    except EngineRefusal as refusal:
+        return _failed(request, refusal.wire)
+    except web.HTTPException as error:
+        return _failed(request, _from_aiohttp(error, gateway))
+    except asyncio.CancelledError:
+        traffic.abandoned += 1
+        raise
+    except ConnectionError:
+        # The client has gone. Sending anything fails quietly in the server, which then closes the connection; raising
+        # would make it log a traceback for what is everyday.
+        traffic.abandoned += 1
+        return web.Response(status=499)
+    except Exception:  # noqa: BLE001 - a fault of our own has to become an answer; this is the outermost place
+        request_id = request[REQUEST_ID]
+        _log.exception("%s %s %s failed", request_id, request.method, request.path)
+        return _failed(request, wire_error(InternalError(request_id=request_id)))
+    finally:
+        traffic.requests -= 1
+        traffic.served += 1
+
+
+def _check_caller(request: web.Request, gateway: Gateway) -> None:
+    policy = gateway.origin_policy()
+    host = request.headers.get(hdrs.HOST, "")
+    if not policy.allows_host(host):
+        raise HostRefused(host=host[:200])
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None:
+        if not policy.allows_origin(origin, host=host):
+            raise OriginRefused(origin=origin[:200])
+        request[PAGE_ORIGIN] = origin
+
+
+def _preflight(request: web.Request) -> web.Response:
+    """Answer what a browser asks before a page's call, or a bare OPTIONS."""
+    headers = {"Allow": _METHODS}
+    if PAGE_ORIGIN in request:
+        wanted = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
+        headers |= {
+            "Access-Control-Allow-Methods": _METHODS,
+            # SDKs send a dozen headers of their own, so what is asked for is granted.
+            "Access-Control-Allow-Headers": wanted or "authorization, content-type",
+            "Access-Control-Max-Age": _PREFLIGHT_AGE_S,
+        }
+        if "Access-Control-Request-Private-Network" in request.headers:
+            headers["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=headers)
+
+
+async def mark_answer(request: web.Request, response: web.StreamResponse) -> None:
+    """Put onto every answer, right before it is sent, what all of them carry."""
+    headers = response.headers
+    request_id = request.get(REQUEST_ID)
+    if request_id is not None:
+        headers["x-request-id"] = headers["x-blazar-request-id"] = request_id
+    if hdrs.ORIGIN in request.headers:
+        headers[hdrs.VARY] = "Origin"
+        # Not for an origin that was refused: its page is not to read even the refusal.
+        origin = request.get(PAGE_ORIGIN)
+        if origin is not None:
+            headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = origin
+            headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = _EXPOSED
+
+
+def _failed(request: web.Request, wire: WireError) -> web.Response:
+    dialect = dialect_of(request.path, request.headers)
+    request_id = request[REQUEST_ID]
+    if wire.status >= 500:
+        request.app[GATEWAY].traffic.failed += 1
+    _log.log(
+        logging.WARNING if wire.status >= 500 else logging.INFO,
+        "%s %s %s: %d %s",
+        request_id,
+        request.method,
+        request.path,
+        wire.status,
+        wire.code,
+    )
+    return web.Response(
+        status=wire.status,
+        body=error_body(dialect, wire, request_id=request_id),
+        content_type="application/json",
+        headers=error_headers(wire),
+    )
+
+
+def _from_aiohttp(error: web.HTTPException, gateway: Gateway) -> WireError:
+    if error.status == 413:
+        return wire_error(BodyTooLarge(limit_bytes=gateway.max_body_bytes))
+    kind = "server_error" if error.status >= 500 else "invalid_request_error"
+    return WireError(status=error.status, type=kind, code="http_error", message=f"{error.reason.lower()}.")

@@ -1,0 +1,106 @@
+"""Holding a lease: from the queue to the last byte, and back exactly once.
+
+While a child is used, three things can end it from outside: the client leaves (then the handler is cancelled), the
+host revokes the lease, or the child stalls. The last two interrupt whatever the handler waits for at that moment,
+be it the child or a client that reads slowly, and come out of the ``async with`` as an exception.
+"""
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Self
+
+from blazar_gateway.context import Gateway
+from blazar_gateway.ports import Lease, Watched
+from blazar_routing.errors import LaneError
+from blazar_routing.ticket import Ticket
+
+_log = logging.getLogger("blazar.gateway")
+
+
+class ChildStalled(Exception):
+    """The child took the request, sends nothing and shows no progress; it has been condemned."""
+
+
+class Borrowed:
+    """A lease as a context: entering waits for it, leaving gives it back.
+
+    Raises:
+        LaneError: On entering, any refusal of the host; on leaving, the reason for which the lease was revoked.
+        ChildStalled: On leaving, when the child was found to hang.
+    """
+
+    __slots__ = ("_gateway", "_held", "_scope", "_task", "_ticket", "_timer", "_verdict", "lease", "moving")
+
+    lease: Lease
+
+    def __init__(self, gateway: Gateway, ticket: Ticket) -> None:
+        self._gateway = gateway
+        self._ticket = ticket
+        self._scope = asyncio.timeout(None)
+        self._verdict: LaneError | ChildStalled | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._held = False
+        # Set by whoever reads from the child, at each read; the watch clears it.
+        self.moving = False
+
+    async def __aenter__(self) -> Self:
+        traffic = self._gateway.traffic
+        traffic.waiting += 1
+        try:
+            self.lease = await self._gateway.host.lend(self._ticket.model, self._ticket)
+        finally:
+            traffic.waiting -= 1
+        # Nothing below suspends, so the lease cannot be lost between here and __aexit__.
+        traffic.leases += 1
+        self._held = True
+        await self._scope.__aenter__()
+        self.lease.on_revoke(self._interrupt)
+        self._rearm()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError:
+            if self._verdict is None:
+                raise
+            raise self._verdict from None
+        finally:
+            self._gateway.traffic.leases -= 1
+            self.lease.release()
+
+    def _interrupt(self, verdict: LaneError | ChildStalled) -> None:
+        if self._held and self._verdict is None:
+            self._verdict = verdict
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    def _rearm(self) -> None:
+        limit_s = self._gateway.settings().child_header_timeout_secs
+        if limit_s > 0:
+            self._timer = asyncio.get_running_loop().call_later(limit_s, self._look, limit_s)
+
+    def _look(self, limit_s: float) -> None:
+        if self.moving:
+            self.moving = False
+            self._timer = asyncio.get_running_loop().call_later(limit_s, self._look, limit_s)
+        elif isinstance(self.lease, Watched):
+            self._task = asyncio.get_running_loop().create_task(self._ask(self.lease))
+
+    async def _ask(self, watched: Watched) -> None:
+        """Let a child that is silent but at work go on; condemn one that hangs."""
+        if await watched.moved() or self.moving:
+            self._rearm()
+            return
+        _log.warning("the engine of model %s sends nothing and shows no progress", self.lease.model)
+        # In this order: condemning revokes this lease too, but that is not what stopped it.
+        self._interrupt(ChildStalled())
+        watched.condemn()

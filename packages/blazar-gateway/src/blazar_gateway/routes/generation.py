@@ -1,0 +1,205 @@
+"""``/v1/chat/completions`` and ``/v1/completions``: a generation, streamed or whole."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from blazar_gateway.answers import send_whole, timing_headers
+from blazar_gateway.bodies import read_body
+from blazar_gateway.child_calls import ChildCall
+from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
+from blazar_gateway.dialects.openai import engine_errors
+from blazar_gateway.dialects.openai.assembly import Assembly
+from blazar_gateway.dialects.openai.generation import Generation, parse_chat, parse_completion
+from blazar_gateway.dialects.openai.stream_filter import StreamFilter
+from blazar_gateway.dialects.openai.usage import UsageTally
+from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame, wire_error
+from blazar_gateway.event_stream import EventStream
+from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
+from blazar_gateway.leases import Borrowed, ChildStalled
+from blazar_gateway.rows import get_card
+from blazar_gateway.tickets import make_ticket
+from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
+from blazar_routing.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A generation with everything that is needed to serve it."""
+
+    request: web.Request
+    gateway: Gateway
+    asked: Generation
+    ticket: Ticket
+    keep_alive: KeepAlive | None
+
+    def borrow(self) -> Borrowed:
+        return Borrowed(self.gateway, self.ticket)
+
+    def call(self, borrowed: Borrowed, body: bytes) -> ChildCall:
+        if self.keep_alive is not None:
+            self.gateway.host.keep(self.ticket.model, self.keep_alive.seconds)
+        return ChildCall(self.gateway, borrowed, self.asked.surface, body)
+
+    def count(self, tally: UsageTally) -> None:
+        usage = tally.total()
+        self.gateway.traffic.prompt_tokens += usage.prompt_tokens
+        self.gateway.traffic.completion_tokens += usage.completion_tokens
+
+    def stalled(self) -> EngineStalled:
+        limit_s = self.gateway.settings().child_header_timeout_secs
+        return EngineStalled(model=self.ticket.model, seconds=limit_s)
+
+
+async def chat(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /v1/chat/completions``."""
+    return await _serve(request, parse_chat)
+
+
+async def completions(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /v1/completions``."""
+    return await _serve(request, parse_completion)
+
+
+async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> web.StreamResponse:
+    gateway = request.app[GATEWAY]
+    body = await read_body(request, limit_bytes=gateway.max_body_bytes)
+    asked = parse(body)
+    card = get_card(gateway, asked.model)
+    ticket = make_ticket(
+        model=card.name,
+        headers=request.headers,
+        body_bytes=len(body),
+        choices=asked.choices * asked.prompts,
+        max_tokens=asked.max_tokens,
+        session=asked.session,
+    )
+    order = _Order(request, gateway, asked.for_row(card.name), ticket, parse_keep_alive(asked.keep_alive))
+    return await (_stream(order) if asked.stream else _whole(order))
+
+
+async def _stream(order: _Order) -> web.StreamResponse:
+    gateway = order.gateway
+    out = EventStream(
+        order.request,
+        traffic=gateway.traffic,
+        ping_s=gateway.settings().stream_ping_secs,
+        comment=lambda: _progress(gateway, order.ticket.model),
+    )
+    try:
+        try:
+            return await _relay(order, out)
+        except ChildStalled:
+            if out.has_content:
+                raise _broke_off(order) from None
+        try:
+            return await _relay(order, out)
+        except ChildStalled:
+            raise (_broke_off(order) if out.has_content else order.stalled()) from None
+    except LaneError as error:
+        return await _end_in_error(order, out, wire_error(error), error)
+    except EngineRefusal as refusal:
+        return await _end_in_error(order, out, refusal.wire, refusal)
+    finally:
+        out.close()
+
+
+async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
+    """Pass the child's stream on, to its end."""
+    asked = order.asked
+    async with order.borrow() as borrowed:
+        sieve = StreamFilter(usage_asked=asked.usage_asked, choices=asked.choices, prompts=asked.prompts)
+        out.headers = timing_headers(borrowed.lease)
+        try:
+            async with order.call(borrowed, asked.streamed_body()) as call:
+                await call.check_status()
+                if not call.is_stream:
+                    raise await _no_stream(call)
+                while data := await call.read():
+                    frames = sieve.feed(data)
+                    if frames:
+                        await out.write(frames)
+            rest = sieve.finish()
+        finally:
+            order.count(sieve.tally)
+        if sieve.error is not None:
+            order.gateway.traffic.failed += 1
+        elif not sieve.complete:
+            raise await borrowed.lease.explain_failure(None)
+        return await out.end(rest)
+
+
+async def _end_in_error(
+    order: _Order, out: EventStream, wire: WireError, error: LaneError | EngineRefusal
+) -> web.StreamResponse:
+    """Say what went wrong in the stream if it is open; else leave it to be answered with its own status."""
+    if out.response is None:
+        raise error
+    order.gateway.traffic.failed += 1
+    return await out.end(error_frame(Dialect.OPENAI, wire, request_id=order.request[REQUEST_ID]))
+
+
+async def _whole(order: _Order) -> web.StreamResponse:
+    try:
+        return await _assemble(order)
+    except ChildStalled:
+        pass  # nothing was sent to the client, so a second child may try
+    try:
+        return await _assemble(order)
+    except ChildStalled:
+        raise order.stalled() from None
+
+
+async def _assemble(order: _Order) -> web.StreamResponse:
+    """Ask the child for a stream, so that it stops when the client leaves, and send what that adds up to."""
+    asked = order.asked
+    async with order.borrow() as borrowed:
+        assembly = Assembly(surface=asked.surface, choices=asked.choices, prompts=asked.prompts)
+        headers = timing_headers(borrowed.lease)
+        try:
+            async with order.call(borrowed, asked.streamed_body()) as call:
+                await call.check_status()
+                if not call.is_stream:
+                    return await send_whole(order.request, await call.read_all(), headers)
+                while data := await call.read():
+                    assembly.feed(data)
+            assembly.finish()
+        finally:
+            order.count(assembly.tally)
+        if assembly.error is not None:
+            if not engine_errors.is_parse_trouble(assembly.error):
+                raise EngineRefusal(engine_errors.from_object(assembly.error))
+            return await _ask_plainly(order, borrowed, headers)
+        if not assembly.complete:
+            raise await borrowed.lease.explain_failure(None)
+        return await send_whole(order.request, assembly.answer(), headers)
+
+
+async def _ask_plainly(order: _Order, borrowed: Borrowed, headers: Mapping[str, str]) -> web.StreamResponse:
+    """Ask once more without a stream: then the engine parses the text once, at the end."""
+    async with order.call(borrowed, order.asked.plain_body()) as call:
+        await call.check_status()
+        return await send_whole(order.request, await call.read_all(), headers)
+
+
+async def _no_stream(call: ChildCall) -> EngineRefusal:
+    body = await call.read_all(limit_bytes=4096)
+    return EngineRefusal(engine_errors.from_answer(502, body or b"the engine did not answer with a stream"))
+
+
+def _broke_off(order: _Order) -> EngineUnreachable:
+    limit_s = order.gateway.settings().child_header_timeout_secs
+    reason = f"it sent nothing for {limit_s:g} s and showed no progress"
+    return EngineUnreachable(model=order.ticket.model, reason=reason)
+
+
+def _progress(gateway: Gateway, model: str) -> str:
+    waiting = gateway.host.waiting(model)
+    if waiting is None:
+        return "waiting for the engine"
+    if waiting.state == "queued":
+        return f"queued, {waiting.ahead} ahead"
+    if waiting.fraction is None:
+        return waiting.state
+    return f"{waiting.state} {waiting.fraction:.0%}".replace("%", " %")

@@ -1,0 +1,55 @@
+"""What models there are, and which are loaded. Answered from memory; nothing is loaded or woken for it."""
+
+import time
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from blazar_gateway.answers import json_answer
+from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.dialects.anthropic import models as anthropic_models
+from blazar_gateway.dialects.ollama import listings
+from blazar_gateway.dialects.openai import models as openai_models
+from blazar_gateway.error_responses import Dialect, dialect_of
+from blazar_gateway.ports import Resident
+from blazar_gateway.rows import get_card
+
+
+async def models(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /v1/models``, in Anthropic's shape to Anthropic's clients."""
+    gateway = request.app[GATEWAY]
+    cards = gateway.catalogue.cards()
+    if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
+        return json_answer(anthropic_models.model_list(cards))
+    return json_answer(openai_models.model_list(cards, _by_model(gateway)))
+
+
+async def model(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /v1/models/{id}``; slashes in the name may be percent-encoded or not."""
+    gateway = request.app[GATEWAY]
+    # From the raw path: the decoded one cannot tell a name's slash from a separator, nor %2525 from %25.
+    name = unquote(request.rel_url.raw_path.partition("/models/")[2])
+    card = get_card(gateway, name)
+    if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
+        return json_answer(anthropic_models.model_object(card))
+    return json_answer(openai_models.model_object(card, _by_model(gateway).get(card.name)))
+
+
+async def tags(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /api/tags``."""
+    return json_answer(listings.tags(request.app[GATEWAY].catalogue.cards()))
+
+
+async def ps(request: web.Request) -> web.StreamResponse:
+    """Answer ``GET /api/ps``."""
+    gateway = request.app[GATEWAY]
+    cards = {card.name: card for card in gateway.catalogue.cards()}
+    return json_answer(listings.ps(gateway.host.residents(), cards, now=time.time()))
+
+
+def _by_model(gateway: Gateway) -> dict[str, Resident]:
+    """Return one child of each model: the first, which is the model's own rather than a replica."""
+    found: dict[str, Resident] = {}
+    for resident in gateway.host.residents():
+        found.setdefault(resident.model, resident)
+    return found

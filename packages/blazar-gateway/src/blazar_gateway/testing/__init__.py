@@ -1,0 +1,40 @@
+"""Stand-ins for the gateway's neighbours, for its own tests and for those who wire it.
+
+Fakes are named for how they misbehave. :mod:`~blazar_gateway.testing.contract` holds what every host has to keep to;
+fakes and the real one pass it alike.
+"""
+
+from blazar_gateway.testing.engine import Exchange, ScriptedEngine
+from blazar_gateway.testing.frames import chat_frame, chat_stream, completion_frame, done_frame, error_frame
+from blazar_gateway.testing.neighbours import (
+    FakeLease,
+    FixedCatalogue,
+    HangingLease,
+    HangsThenRecovers,
+    LoadingHost,
+    PlainSettings,
+    ReadyHost,
+    RecordingDaemon,
+    RefusingHost,
+    card,
+)
+
+__all__ = [
+    "Exchange",
+    "FakeLease",
+    "FixedCatalogue",
+    "HangingLease",
+    "HangsThenRecovers",
+    "LoadingHost",
+    "PlainSettings",
+    "ReadyHost",
+    "RecordingDaemon",
+    "RefusingHost",
+    "ScriptedEngine",
+    "card",
+    "chat_frame",
+    "chat_stream",
+    "completion_frame",
+    "done_frame",
+    "error_frame",
+]
