@@ -38,6 +38,18 @@ def texts() -> dict[str, str]:
         errors.HostRefused(host="evil.example"),
         errors.AdminOnly(what="stopping a model"),
         errors.InternalError(request_id="req-1"),
+        errors.KeyMissing(),
+        errors.KeyInvalid(),
+        errors.KeysConflict(),
+        errors.ModelNotAllowed(key="k", model="m", models=("a", "b")),
+        errors.TooManyConcurrent(key="k", limit=2),
+        errors.RateLimited(key="k", unit="tokens", limit=1000, retry_after_s=7),
+        errors.DailyQuotaSpent(key="k", limit=1000, retry_after_s=3600),
+        errors.ManagementClosed(),
+        errors.LastKey(name="k"),
+        errors.KeyNameTaken(name="k"),
+        errors.NoSuchKey(name="k"),
+        errors.KeyMalformed("`rpm` must be a non-negative integer, not -1"),
     ]
     return {type(error).__name__: str(error) for error in examples}
 
@@ -102,6 +114,18 @@ The engine's last lines:
             "HostRefused": "this server does not answer to the host name 'evil.example'. Use its address, or add the name to `allowed_hosts` in the configuration.",
             "AdminOnly": "stopping a model is for the owner of this server: use the `blazar` command on the machine itself, or an unscoped key.",
             "InternalError": "an internal error stopped this request (req-1). `blazar logs` shows it under that id; the request can be sent again.",
+            "KeyMissing": "this server needs an API key: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`. Its owner makes one with `blazar keys add NAME`.",
+            "KeyInvalid": "the API key is not known to this server. Its owner makes a new one with `blazar keys add NAME` or `blazar keys rotate NAME`.",
+            "KeysConflict": "`Authorization` and `x-api-key` carry different keys. Send one of them, or the same key in both.",
+            "ModelNotAllowed": "the API key 'k' may not use model 'm': it is for 'a' or 'b'.",
+            "TooManyConcurrent": "the API key 'k' has 2 requests running, the most it may have at once (max_concurrent). Wait until one has finished, or end one.",
+            "RateLimited": "the API key 'k' has used its 1000 tokens per minute (tpm). Try again in 7 s.",
+            "DailyQuotaSpent": "the API key 'k' has used its 1000 tokens for today (daily_tokens). The next day begins at 00:00 UTC.",
+            "ManagementClosed": "no keys configured: add the first [[keys]] entry in config.toml (or BLAZAR_KEYS env) and restart",
+            "LastKey": "'k' is the last key; removing it would leave the gateway authless. Add another first with `blazar keys add NAME`.",
+            "KeyNameTaken": "there is a key named 'k' already. Choose another name, or give that key a new secret with `blazar keys rotate k`.",
+            "NoSuchKey": "there is no key named 'k'. `blazar keys list` shows those there are.",
+            "KeyMalformed": "`rpm` must be a non-negative integer, not -1",
         }
     )
 

@@ -6,11 +6,27 @@
     ├── models       ModelNotFound, ModelFileMissing, ModelUnreadable, ModelDoesNotFit, ModelStopped
     ├── engines      UnknownEngineKind, EngineMissing, EngineBinaryMissing, NotAnEngine, ProfileRejected,
     │                LoadFailed, LoadTimeout, EngineCrashed, EngineUnreachable, EngineStalled, BreakerOpen
+    ├── access       KeyMissing, KeyInvalid, KeysConflict, ModelNotAllowed, TooManyConcurrent, RateLimited,
+    │                DailyQuotaSpent, ManagementClosed, LastKey, KeyNameTaken, NoSuchKey, KeyMalformed
     ├── admission    QueueFull, DeadlineMissed, ShuttingDown
     └── requests     InvalidRequest, BodyTooLarge, UnsupportedEndpoint, MethodNotAllowed, OriginRefused,
                      HostRefused, AdminOnly, InternalError
 """
 
+from blazar_routing.errors.access import (
+    DailyQuotaSpent,
+    KeyInvalid,
+    KeyMalformed,
+    KeyMissing,
+    KeyNameTaken,
+    KeysConflict,
+    LastKey,
+    ManagementClosed,
+    ModelNotAllowed,
+    NoSuchKey,
+    RateLimited,
+    TooManyConcurrent,
+)
 from blazar_routing.errors.admission import DeadlineMissed, QueueFull, ShuttingDown
 from blazar_routing.errors.base import LaneError
 from blazar_routing.errors.engines import (
@@ -48,6 +64,7 @@ __all__ = [
     "AdminOnly",
     "BodyTooLarge",
     "BreakerOpen",
+    "DailyQuotaSpent",
     "DeadlineMissed",
     "EngineBinaryMissing",
     "EngineCrashed",
@@ -57,20 +74,31 @@ __all__ = [
     "HostRefused",
     "InternalError",
     "InvalidRequest",
+    "KeyInvalid",
+    "KeyMalformed",
+    "KeyMissing",
+    "KeyNameTaken",
+    "KeysConflict",
     "LaneError",
+    "LastKey",
     "LoadFailed",
     "LoadTimeout",
+    "ManagementClosed",
     "MethodNotAllowed",
     "ModelDoesNotFit",
     "ModelFileMissing",
+    "ModelNotAllowed",
     "ModelNotFound",
     "ModelStopped",
     "ModelUnreadable",
+    "NoSuchKey",
     "NotAnEngine",
     "OriginRefused",
     "ProfileRejected",
     "QueueFull",
+    "RateLimited",
     "ShuttingDown",
+    "TooManyConcurrent",
     "UnknownEngineKind",
     "UnsupportedEndpoint",
 ]

@@ -1,0 +1,64 @@
+"""Secrets: where a request carries one, how a new one looks, what is kept of it."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+
+from blazar_routing.errors import KeyMissing, KeysConflict
+
+PREFIX = "plm_"
+"""Every generated secret begins so, which lets scanners of leaked secrets find it."""
+
+
+def new_secret() -> str:
+    """Return a fresh secret of 256 bits from the operating system."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def hash_secret(secret: str) -> str:
+    """Return what is stored of a secret: 64 hex digits.
+
+    A plain hash is enough, and fast enough for every request: the secrets are random, not chosen by people.
+    """
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def same_hash(one: str, other: str) -> bool:
+    """Return whether two hashes are equal, in a time that does not tell where they differ."""
+    return hmac.compare_digest(one, other)
+
+
+def carried_secret(headers: Mapping[str, str], *, every: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the secret that a request carries.
+
+    It may stand in ``Authorization`` (``Bearer`` in any case) or in ``x-api-key``, never in the query, where logs would
+    keep it. The same secret in both is fine.
+
+    Args:
+        headers: The request's headers; names are looked up as written here, so pass a case-insensitive mapping.
+        every: All values of a header that came more than once, where the caller has them.
+
+    Raises:
+        KeyMissing: There is none.
+        KeysConflict: There are two different ones.
+    """
+    authorizations = (every or {}).get("Authorization") or _one(headers, "Authorization")
+    api_keys = (every or {}).get("x-api-key") or _one(headers, "x-api-key")
+    found = {_bearer(value) for value in authorizations} | {_bearer(value) for value in api_keys}
+    found.discard("")
+    if not found:
+        raise KeyMissing
+    if len(found) > 1:
+        raise KeysConflict
+    return found.pop()
+
+
+def _one(headers: Mapping[str, str], name: str) -> tuple[str, ...]:
+    value = headers.get(name)
+    return () if value is None else (value,)
+
+
+def _bearer(value: str) -> str:
+    scheme, _, rest = value.strip().partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else value.strip()
