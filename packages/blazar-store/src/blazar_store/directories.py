@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs.windows
-
 _APP = "blazar"
 CONFIG_FILE_NAME = "config.toml"
 _EFFECTIVE = os.access in os.supports_effective_ids
@@ -98,6 +96,9 @@ def _locate(place: _Place, env: Mapping[str, str], platform: str) -> tuple[Path 
     if given and Path(given).is_absolute():  # the XDG specification: relative paths are to be ignored
         return Path(given, _APP), None
     if platform == "win32":
+        # Here, not above: elsewhere nobody needs it, and every command waits for what is imported.
+        import platformdirs.windows
+
         windows = platformdirs.windows.Windows(_APP, appauthor=False)
         return Path(windows.user_cache_dir if place is _CACHE else windows.user_data_dir), None
     home = env.get("HOME", "")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from blazar_cli.client import read_error
 from blazar_cli.errors import ApiRefused, CliError
 
 
@@ -101,14 +102,10 @@ def _chunk(data: bytes) -> dict[str, object]:
         chunk = _object(json.loads(data))
     except ValueError:
         return {}
-    error = chunk.get("error")
-    if error is None:
-        return chunk
-    described = _object(error)
-    code = described.get("code")
-    raise ApiRefused(
-        str(described.get("message") or error), code=code if isinstance(code, str) else "", http_status=200
-    )
+    if (found := read_error(data)) is not None:
+        text, code = found
+        raise ApiRefused(text, code=code, http_status=200)
+    return chunk
 
 
 def _object(value: object) -> dict[str, object]:

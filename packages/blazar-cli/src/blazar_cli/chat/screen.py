@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from blazar_cli.chat.answer import Finished, Note, Text, Thinking
+from blazar_cli.chat.answer import Event, Finished, Note, Text, Thinking
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -49,7 +49,7 @@ class Screen:
         self._text: list[str] = []
         self._status: Status | None = None
 
-    def show(self, model: str, events: Iterable[Thinking | Text | Note | Finished]) -> Shown:
+    def show(self, model: str, events: Iterable[Event]) -> Shown:
         """Write the events as they come and return what they amounted to.
 
         An interruption (Ctrl-C) or an error leaves the terminal in order; what was shown until then is in

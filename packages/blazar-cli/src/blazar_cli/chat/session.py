@@ -1,18 +1,19 @@
 """The chat loop: read a message, show the answer, remember both."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import replace
 
 import click
 
-from blazar_cli.chat.answer import Finished, Note, Text, Thinking
+from blazar_cli.chat.answer import Event
 from blazar_cli.chat.screen import Screen, describe_speed
 from blazar_cli.chat.settings import SETTABLE, ChatSettings, SettingRefused, change_setting, describe
 from blazar_cli.chat.typed import Command, Lines, Message, Verb
 from blazar_cli.errors import CliError
 
-Ask = Callable[[list[dict[str, str]], ChatSettings], Iterable[Thinking | Text | Note | Finished]]
-"""Sends the conversation and yields the answer's events; closing the iterator cancels the answer."""
+Ask = Callable[[list[dict[str, str]], ChatSettings], Generator[Event]]
+"""Sends the conversation and yields the answer's events; closing the generator cancels the answer."""
 
 ReadLine = Callable[[str], str]
 """Shows a prompt and returns the line typed; raises ``EOFError`` at the end, ``KeyboardInterrupt`` on Ctrl-C."""
@@ -65,16 +66,17 @@ class ChatSession:
                     continue
                 case Message(text):
                     self._exchange(text)
-                case Command() if typed.verb is Verb.BYE:
-                    return
                 case Command():
+                    if typed.verb is Verb.BYE:
+                        return
                     self._obey(typed)
 
     def _exchange(self, text: str) -> None:
         self.turns.append({"role": "user", "content": text})
         self._screen.show_thinking = self.settings.show_thinking
         try:
-            shown = self._screen.show(self.model, self._ask(self.turns, self.settings))
+            with closing(self._ask(self.turns, self.settings)) as events:
+                shown = self._screen.show(self.model, events)
         except KeyboardInterrupt:
             self._keep_answer(self._screen.partial_text)
             return
@@ -102,10 +104,8 @@ class ChatSession:
                 self._set(command.rest)
             case Verb.SHOW:
                 self._show()
-            case Verb.HELP:
+            case Verb.HELP | Verb.BYE:
                 click.echo(HELP)
-            case Verb.BYE:
-                raise AssertionError("the loop ends before it comes here")
             case None:
                 click.echo(f"There is no command /{command.word}. Type /help for those there are.")
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from logging.handlers import QueueHandler, QueueListener
 from pathlib import Path
 
-from typing_extensions import override
+from blazar_cli.overriding import override
 
 ROTATE_BYTES = 10 << 20
 """A log over this size is set aside when the daemon starts; the contract's value."""
@@ -31,7 +31,7 @@ class _LineFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     @override
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002 - logging's
         local = time.localtime(record.created)
         zone = time.strftime("%z", local)
         return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.{int(record.msecs):03}{zone[:3]}:{zone[3:]}"
@@ -135,14 +135,15 @@ class LogFollower:
         return added
 
 
-async def stream_lines(path: Path, *, lines: int, follow: bool) -> AsyncIterator[bytes]:
-    """Yield the last lines of a log, then, if asked, what is added until the caller stops."""
+async def stream_lines(path: Path, *, lines: int, follow: bool, until: asyncio.Event) -> AsyncIterator[bytes]:
+    """Yield the last lines of a log, then, if asked, what is added until the event is set."""
     follower = await asyncio.to_thread(LogFollower, path)
     tail = await asyncio.to_thread(last_lines, path, lines)
     if tail:
         yield tail
-    while follow:
+    while follow and not until.is_set():
         added = await asyncio.to_thread(follower.read)
         if added:
             yield added
-        await asyncio.sleep(_FOLLOW_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(until.wait(), _FOLLOW_S)

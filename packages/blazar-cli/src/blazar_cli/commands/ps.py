@@ -1,0 +1,74 @@
+"""``blazar ps``: what is loaded."""
+
+import rich_click as click
+
+from blazar_cli.client import JsonObject
+from blazar_cli.commands.options import host_option, json_option
+from blazar_cli.local import connect
+from blazar_cli.output import Column, human_bytes, human_seconds, show_json, show_table
+
+_COLUMNS = (
+    Column("NAME"),
+    Column("STATE"),
+    Column("ENGINE"),
+    Column("MEMORY", right=True),
+    Column("PROCESSOR"),
+    Column("CONTEXT", right=True),
+    Column("BUSY", right=True),
+    Column("UNTIL"),
+)
+
+
+@click.command()
+@host_option
+@json_option
+def ps(*, host: str | None, as_json: bool) -> None:
+    """List the models that are loaded.
+
+    Nothing is woken or kept loaded by looking. BUSY is requests in progress of those that can be, and how many wait.
+    """
+    children = connect(host).residents()
+    if as_json:
+        show_json(children)
+        return
+    show_table(_COLUMNS, [_row(child) for child in children], empty="No model is loaded. A request loads one.")
+    for child in children:
+        warnings = child.get("warnings")
+        for warning in warnings if isinstance(warnings, list) else []:
+            click.echo(f"{child.get('child')}: {warning}", err=True)
+
+
+def _row(child: JsonObject) -> tuple[str, ...]:
+    size, device = _whole(child.get("size")), _whole(child.get("size_vram"))
+    waiting = _whole(child.get("waiting"))
+    return (
+        str(child.get("child")),
+        _state(child),
+        str(child.get("engine")),
+        human_bytes(size) if size else "-",
+        _processor(size, device),
+        str(child.get("context_length") or "-"),
+        f"{_whole(child.get('in_flight'))}/{child.get('slots') or '-'}" + (f" +{waiting}" if waiting else ""),
+        human_seconds(_seconds(child.get("expires_in_s"))),
+    )
+
+
+def _state(child: JsonObject) -> str:
+    fraction = child.get("load_fraction")
+    state = str(child.get("state"))
+    return f"{state} {fraction:.0%}" if state == "starting" and isinstance(fraction, int | float) else state
+
+
+def _processor(size: int, device: int) -> str:
+    if not size:
+        return "-"
+    percent = round(100 * min(device, size) / size)
+    return {0: "CPU", 100: "GPU"}.get(percent, f"{percent}% GPU, {100 - percent}% CPU")
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,22 @@
+"""``blazar serve``: the daemon, in the foreground."""
+
+import rich_click as click
+
+from blazar_cli.local import find_address, here
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", help="Where to listen: HOST or HOST:PORT; 0.0.0.0 is every interface.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes any free one.")
+def serve(*, host: str | None, port: int | None) -> None:
+    """Start the daemon: one address for every model.
+
+    Listens on 127.0.0.1:11435 unless told otherwise, by --host and --port, BLAZAR_HOST, the configuration or
+    OLLAMA_HOST. Runs until Ctrl-C or `blazar stop --daemon`; a second Ctrl-C does not wait for requests in flight.
+    """
+    directories, layout = here()
+    address = find_address(directories, flag=host, port_flag=port)
+    # The daemon's code takes as long to import as most commands take to run.
+    from blazar_cli.daemon import run_daemon
+
+    run_daemon(directories, layout, address)

@@ -1,0 +1,238 @@
+"""The daemon, wired: the only file that sees gateway and supervisor both.
+
+A start, in order: the platform is checked; the data directory is locked, so that nobody else writes there; the log
+is rotated and opened; the address is bound, so that a conflict is found before anything is loaded; the rows are
+read; engines left over by a daemon that was killed are collected; the application is served on TCP and on the
+control socket. A stop runs backwards and is bounded: no new connections, requests in flight get their time, engines
+are stopped, the sockets go, the lock is released.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import click
+from aiohttp import web
+
+from blazar_cli.address import Address
+from blazar_cli.catalogue import LiveCatalogue
+from blazar_cli.errors import CliError, PlatformUnsupported
+from blazar_cli.serving.banner import banner, open_door_warning
+from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
+from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
+from blazar_cli.serving.loop_lag import LoopLag
+from blazar_cli.serving.state import DaemonState
+from blazar_cli.serving.watch import EditWatch
+from blazar_gateway import create_app, create_runner
+from blazar_gateway.context import GATEWAY
+from blazar_store.directories import Directories
+from blazar_store.errors import StoreError
+from blazar_store.layout import Layout
+from blazar_store.lock import DataDirLock, acquire_lock
+from blazar_store.settings import Settings
+from blazar_store.settings_watch import SettingsWatch
+from blazar_store.store import Snapshot, Store
+from blazar_store.writer import StoreThread
+from blazar_supervisor import EngineHost
+
+_log = logging.getLogger(__name__)
+_CONNECTIONS_END_S = 3.0
+"""After the engines have stopped, what a connection may still take to say so to its client."""
+
+
+def run_daemon(directories: Directories, layout: Layout, address: Address) -> None:
+    """Serve until SIGTERM, SIGINT or ``blazar stop --daemon``. Blocks.
+
+    Raises:
+        PlatformUnsupported: This system has no unix sockets and process groups.
+        BindConflict: Another program has the address.
+        BindRefused: The address is not one that can be listened on.
+        StoreError: The configuration is invalid, the data directory in use or unusable.
+    """
+    check_platform(sys.platform)
+    settings = SettingsWatch(directories.config_file)
+    layout.prepare()
+    with acquire_lock(layout, pid=os.getpid(), started_at=time.time()) as lock:
+        rotate_log(layout.daemon_log)
+        with daemon_logging(layout.daemon_log, level=settings.settings.log_level):
+            try:
+                with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                    runner.run(_Daemon(layout, settings, address, lock).run())
+            except (CliError, StoreError) as error:
+                _log.error("the daemon did not start: %s", error)
+                raise
+            finally:
+                layout.discard_short_dir()
+
+
+def check_platform(platform: str) -> None:
+    """Refuse to run where the daemon cannot.
+
+    Raises:
+        PlatformUnsupported: On Windows.
+    """
+    if platform in {"win32", "cygwin"}:
+        raise PlatformUnsupported(platform="Windows")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    layout: Layout
+    settings: SettingsWatch
+    address: Address
+    lock: DataDirLock
+
+    async def run(self) -> None:
+        listeners = open_tcp_sockets(self.address)
+        address = replace(self.address, port=listeners[0].getsockname()[1])
+        try:
+            async with AsyncExitStack() as stack:
+                await self._serve(stack, address, listeners)
+        finally:
+            close_all(listeners)
+
+    async def _serve(self, stack: AsyncExitStack, address: Address, listeners: list[socket.socket]) -> None:
+        _raise_descriptor_limit()
+        store = await asyncio.to_thread(StoreThread, self.layout)
+        stack.push_async_callback(asyncio.to_thread, store.close)
+        catalogue = LiveCatalogue(await asyncio.wrap_future(store.submit(_first_look)))
+        host = EngineHost(
+            layout=self.layout,
+            settings=lambda: self.settings.settings,
+            models=catalogue.find_row,
+            engines=catalogue.engines,
+        )
+        watch = EditWatch(store=store, settings=self.settings, on_rows=catalogue.replace, on_settings=_apply)
+        lag = LoopLag()
+        state = DaemonState(
+            address=address,
+            layout=self.layout,
+            config_file=self.settings.path,
+            catalogue=catalogue,
+            lag=lag,
+            troubles=watch,
+            residents=host.residents,
+        )
+        _handle_signals(state, host, watch)
+        for found in await host.start():
+            _log.warning("collected an engine that an earlier daemon left running: %s", found)
+        stack.push_async_callback(host.close)
+        for task in (lag.run(), watch.run()):
+            await stack.enter_async_context(_background(task))
+        make_app = partial(
+            create_app, host=host, catalogue=catalogue, daemon=state, settings=lambda: self.settings.settings
+        )
+        public, private = make_app(control=False), make_app(control=True)
+        # One set of counters: what is asked on the control socket is about the whole daemon.
+        private[GATEWAY].traffic = public[GATEWAY].traffic
+        control = open_control_socket(self.layout.control_socket)
+        stack.callback(self.layout.control_socket.unlink, missing_ok=True)
+        async with _served(private, [control]), _served(public, listeners) as sites:
+            self._announce(address, catalogue)
+            await state.stopping.wait()
+            _log.info("stopping: no new connections; requests in flight may finish")
+            for site in sites:
+                await site.stop()
+            await host.close()
+        _log.info("stopped")
+
+    def _announce(self, address: Address, catalogue: LiveCatalogue) -> None:
+        self.lock.announce(address.base_url)
+        _log.info("listening on %s and %s", address.base_url, self.layout.control_socket)
+        if not address.is_loopback:
+            warning = open_door_warning(address)
+            _log.warning("%s", warning)
+            click.echo(warning, err=True)
+        click.echo(
+            banner(
+                address,
+                models=catalogue.rows(),
+                engines=catalogue.engines(),
+                log=self.layout.daemon_log,
+                control_socket=self.layout.control_socket,
+            )
+        )
+
+
+@asynccontextmanager
+async def _served(app: web.Application, listeners: list[socket.socket]) -> AsyncIterator[tuple[web.SockSite, ...]]:
+    runner = create_runner(app)
+    await runner.setup()
+    try:
+        sites = tuple(web.SockSite(runner, listener) for listener in listeners)
+        for site in sites:
+            await site.start()
+        yield sites
+    finally:
+        # The engines are gone by now, so handlers end by themselves, unless a client does not read.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CONNECTIONS_END_S):
+                await runner.cleanup()
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _first_look(store: Store) -> Snapshot:
+    for tag in store.heal_engine_paths():
+        _log.info("engine %s: its path is now stored relative to the data directory", tag)
+    for tag in store.heal_active_engines():
+        _log.warning("no engine of its kind was active; %s is now", tag)
+    return store.snapshot()
+
+
+def _apply(settings: Settings) -> None:
+    # Everything else is read where it is used; the level is the logging module's own state.
+    set_log_level(settings.log_level)
+
+
+def _handle_signals(state: DaemonState, host: EngineHost, watch: EditWatch) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop(name: str) -> None:
+        if state.stopping.is_set():
+            _log.warning("%s again: not waiting for requests any more", name)
+            host.hurry()
+            return
+        _log.info("%s received", name)
+        state.shutdown()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number.name)
+    loop.add_signal_handler(signal.SIGHUP, watch.wake)
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow as many connections as the system lets us: each stream needs two descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # macOS reports "unlimited" and refuses it; 10,240 is what it takes.
+    wanted = hard if hard != resource.RLIM_INFINITY else 10_240
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

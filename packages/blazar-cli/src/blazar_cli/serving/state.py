@@ -1,0 +1,112 @@
+"""The daemon as its own control calls see it: status, logs, stop."""
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+from blazar_cli import VERSION
+from blazar_cli.address import Address
+from blazar_cli.catalogue import LiveCatalogue
+from blazar_cli.serving.daemon_log import stream_lines
+from blazar_cli.serving.loop_lag import LoopLag
+from blazar_routing.errors import ModelNotFound
+from blazar_store.layout import Layout
+
+
+class Troubles(Protocol):
+    """Who knows what is wrong with the files that are being watched."""
+
+    @property
+    def config_error(self) -> str | None:
+        """Why the configuration file's content is not used."""
+
+    @property
+    def store_error(self) -> str | None:
+        """Why the rows cannot be read."""
+
+
+class DaemonState:
+    """What the daemon says of itself, and the switch that stops it (``blazar_gateway.ports.Daemon``).
+
+    Attributes:
+        stopping: Set when an orderly stop begins.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        layout: Layout,
+        config_file: Path,
+        catalogue: LiveCatalogue,
+        lag: LoopLag,
+        troubles: Troubles,
+        residents: Callable[[], Sequence[object]],
+    ) -> None:
+        self.stopping = asyncio.Event()
+        self._address = address
+        self._layout = layout
+        self._config_file = config_file
+        self._catalogue = catalogue
+        self._lag = lag
+        self._troubles = troubles
+        self._residents = residents
+        self._process = psutil.Process()
+        self._started_at = time.time()
+
+    def status(self) -> Mapping[str, object]:
+        """Return what ``blazar status`` shows, as plain JSON values."""
+        memory = self._process.memory_info()
+        return {
+            "version": VERSION,
+            "state": "stopping" if self.stopping.is_set() else "serving",
+            "pid": os.getpid(),
+            "started_at": round(self._started_at, 3),
+            "uptime_s": round(time.time() - self._started_at, 1),
+            "address": self._address.base_url,
+            "control_socket": str(self._layout.control_socket),
+            "data_dir": str(self._layout.data_dir),
+            "config_file": str(self._config_file),
+            "config_error": self._troubles.config_error,
+            "store_error": self._troubles.store_error,
+            "log": str(self._layout.daemon_log),
+            "models": len(self._catalogue.rows()),
+            "engines": [
+                {"tag": row.tag, "kind": row.kind, "version": row.version, "commit": row.commit, "active": row.active}
+                for row in self._catalogue.engines()
+            ],
+            "loaded": len(self._residents()),
+            "memory_bytes": memory.rss,
+            "loop_lag": self._lag.as_plain(),
+            "python": platform.python_version(),
+            "platform": f"{platform.system()} {platform.machine()}",
+        }
+
+    async def log_lines(self, model: str | None, *, lines: int, follow: bool) -> AsyncIterator[bytes]:
+        """Yield the last ``lines`` of the daemon's log (or a model's), then, if asked, what is added.
+
+        Ends when the daemon stops. A model that never ran has an empty log.
+
+        Raises:
+            ModelNotFound: There is no such model.
+        """
+        async for block in stream_lines(self._log_of(model), lines=lines, follow=follow, until=self.stopping):
+            yield block
+
+    def shutdown(self) -> None:
+        """Begin an orderly stop."""
+        self.stopping.set()
+
+    def _log_of(self, model: str | None) -> Path:
+        if model is None:
+            return self._layout.daemon_log
+        row = self._catalogue.find_row(model)
+        if row is None:
+            raise ModelNotFound(model=model, near=self._catalogue.near(model))
+        return self._layout.child_log(row.name)
