@@ -40,7 +40,9 @@ Transfer/sec:      1.12MB
 
 
 def test_a_report_of_wrk_is_read_in_milliseconds_with_its_failures() -> None:
-    assert parse_wrk(WRK_REPORT) == Figures(per_s=7756.43, p50_ms=pytest.approx(0.95), p99_ms=1250.0, failed=9)
+    figures = parse_wrk(WRK_REPORT)
+    assert (figures.per_s, figures.p99_ms, figures.failed) == (7756.43, 1250.0, 9)
+    assert figures.p50_ms == pytest.approx(0.95)
 
 
 def test_what_is_not_a_report_of_wrk_is_refused() -> None:
