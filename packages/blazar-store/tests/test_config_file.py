@@ -62,6 +62,7 @@ def test_removing_a_value_and_a_table(config: ConfigFile) -> None:
     assert config.unset(("port",)).port == Settings().port
     assert config.unset(("models", "org/model:Q4")).models == {}
     assert config.unset(("models", "absent", "ctx")).models == {}
+    assert config.unset(("absent",)).models == {}
     assert "# My machine" in config.path.read_text()
 
 
@@ -184,6 +185,13 @@ def test_editors_at_the_same_time_take_turns(config: ConfigFile) -> None:
         thread.join()
     assert len(load_settings(config.path).models) == 21
     assert "# as much as fits" in config.path.read_text()
+
+
+def test_editor_that_never_lets_go_is_named(config: ConfigFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blazar_store.config_file, "_PATIENCE_S", 0.0)
+    with config._turn(), pytest.raises(StorageFailed, match="another program edits it"):
+        config.set(("port",), 1)
+    assert config.path.read_text() == MINE
 
 
 COMMENTS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), max_size=10)

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -169,6 +170,37 @@ def test_writers_wait_for_each_other(layout: Layout) -> None:
         thread.join()
     with Store(layout) as store:
         assert len(store.list_models()) == 1
+
+
+class BusyTwiceConnection:
+    """Says twice that it is busy, as SQLite does without waiting when two processes create a database at once."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def execute(self, _sql: str) -> None:
+        self.calls += 1
+        if self.calls <= 2:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+
+
+@pytest.mark.parametrize(("patience_s", "calls"), [(30.0, 3), (0.0, 1)], ids=["waits", "gives up"])
+def test_creation_by_two_at_once_is_waited_for(path: Path, patience_s: float, calls: int) -> None:
+    with Database(path) as database:
+        real, fake = database.connection, BusyTwiceConnection()
+        database._busy_timeout_s = patience_s
+        database.connection = cast("sqlite3.Connection", fake)
+        try:
+            if calls == 1:
+                with pytest.raises(sqlite3.OperationalError):
+                    database._switch_to_wal()
+            else:
+                database._switch_to_wal()
+        finally:
+            database.connection = real
+        assert fake.calls == calls
 
 
 def test_full_disk_is_a_typed_error_and_loses_nothing(layout: Layout) -> None:

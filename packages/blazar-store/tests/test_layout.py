@@ -162,6 +162,10 @@ def test_socket_in_a_directory_open_to_others_is_not_trusted(tmp_path: Path, pub
             layout.prepare()
 
 
+def test_what_does_not_exist_is_not_private(tmp_path: Path) -> None:
+    assert not is_private(tmp_path / "absent")
+
+
 def test_a_link_in_place_of_the_short_directory_is_refused(tmp_path: Path, public_dir: Path) -> None:
     layout = Layout(deep(tmp_path), short_root=public_dir)
     (tmp_path / "elsewhere").mkdir(mode=0o700)

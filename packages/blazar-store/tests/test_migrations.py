@@ -46,6 +46,7 @@ def test_models_of_version_3_keep_what_they_had(old: Layout) -> None:
     assert [shard.name for shard in big.shards] == ["big-00001-of-00002.gguf", "big-00002-of-00002.gguf"]
     assert big.mmproj_path == Path("/weights/mmproj.gguf")
     assert (big.pulled, big.added_at) == (True, 1_690_000_000)
+    assert (models["odd"].format, models["odd"].shards) == ("gguf", (Path("/weights/odd.GGUF"),))
     assert (directory.format, directory.shards, directory.arch) == ("safetensors", (directory.path,), "")
 
 
@@ -106,7 +107,7 @@ def test_failure_in_the_middle_leaves_the_old_version(old: Layout, monkeypatch: 
             Store(old)
     assert dump(old.database) == before
     with Store(old) as store:
-        assert len(store.list_models()) == 3
+        assert len(store.list_models()) == 4
 
 
 def test_no_room_for_the_copy_leaves_the_old_version(old: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
