@@ -1,0 +1,110 @@
+"""What the rest of the supervisor asks of an engine kind.
+
+Adding a kind means adding one folder that fits :class:`EngineAdapter`, and a row in :mod:`~.catalogue`.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from blazar_routing.kinds import EngineKind
+from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.failure import Failure
+from blazar_supervisor.engines.figures import MemoryFigures
+from blazar_supervisor.engines.manifest import Manifest
+from blazar_supervisor.engines.profile import Knobs, Profile
+
+
+class DisconnectCancels(StrEnum):
+    """What ends in the engine when a client's connection closes."""
+
+    STREAMS = "streams"
+    """A streamed answer ends; a plain one is computed to its end."""
+    EVERYTHING = "everything"
+    NOTHING = "nothing"
+
+
+class EngineLog(Protocol):
+    """Reads one child's output."""
+
+    @property
+    def listening(self) -> str | None:
+        """The address it said it listens on."""
+
+    @property
+    def sleeping(self) -> bool: ...
+
+    @property
+    def wake_failed(self) -> bool:
+        """Whether its last words are those of a load after a sleep that did not end well."""
+
+    def line(self, line: str) -> None: ...
+    def partial(self, text: str) -> None: ...
+    def fraction(self) -> float | None:
+        """How much of the load is done, 0.0 to 1.0, where the engine says so."""
+
+    def figures(self) -> MemoryFigures: ...
+
+
+class EngineControl(Protocol):
+    """Talks to one child, aside from the requests it serves. No method raises for a child that does not answer."""
+
+    async def ready(self) -> bool:
+        """Return whether it takes requests now. Never wakes it."""
+
+    async def sleeping(self) -> bool | None:
+        """Return whether it sleeps, or ``None`` when it does not say. Never wakes it."""
+
+    async def wake(self, *, timeout_s: float) -> bool:
+        """Make a sleeper load its model again and wait for it; return whether it did."""
+
+    async def work(self) -> tuple[object, ...] | None:
+        """Return counters that change while it works, or ``None`` when it does not answer."""
+
+    async def close(self) -> None: ...
+
+
+class EngineAdapter(Protocol):
+    """One engine kind."""
+
+    @property
+    def kind(self) -> EngineKind: ...
+    @property
+    def load_timeout_s(self) -> float:
+        """Seconds a load may take unless the settings say otherwise."""
+
+    @property
+    def disconnect_cancels(self) -> DisconnectCancels: ...
+
+    def parse_manifest(self, help_text: str) -> Manifest: ...
+
+    def compile(
+        self,
+        row: ModelRow,
+        engine: EngineRow,
+        knobs: Knobs,
+        manifest: Manifest,
+        *,
+        ctx_tokens: int,
+        ram_bytes: int,
+        environ: Mapping[str, str],
+    ) -> Profile:
+        """Return the profile. Pure.
+
+        Raises:
+            ProfileRejected: A setting or an extra argument cannot be used with this build.
+        """
+
+    def argv(self, profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
+        """Return the complete argument vector of one start. Pure."""
+
+    def headers(self, secret: str) -> Mapping[str, str]:
+        """Return what each request to the child carries."""
+
+    def read_log(self) -> EngineLog: ...
+    def control(self, endpoint: Endpoint, headers: Mapping[str, str]) -> EngineControl: ...
+    def classify(self, lines: Sequence[str], returncode: int | None) -> Failure: ...
+    def telling(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Return the few lines worth quoting in an error."""

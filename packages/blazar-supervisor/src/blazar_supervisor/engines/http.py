@@ -1,0 +1,73 @@
+"""Small questions to a child over HTTP: a fresh connection each, a timeout on each, no exception for a dead one."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+
+from blazar_supervisor.children.endpoint import Endpoint
+
+_ANSWER_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a child answered.
+
+    Attributes:
+        status: The HTTP status.
+        body: The parsed JSON, or ``None`` when it was none.
+    """
+
+    status: int
+    body: object
+
+
+class ControlSession:
+    """Asks one child. Connections are not kept: the questions are rare, and a child counts idle ones."""
+
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+        self._endpoint = endpoint
+        self._headers = dict(headers)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, path: str, *, timeout_s: float) -> Answer | None:
+        """Return the answer to ``GET path``, or ``None`` when none came in time."""
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._open().get(self._endpoint.base_url + path, headers=self._headers) as response,
+            ):
+                text = await response.content.read(_ANSWER_BYTES)
+                return Answer(response.status, _parsed(text))
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+
+    async def close(self) -> None:
+        """Close it; further questions open it anew."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            path = self._endpoint.socket_path
+            connector: aiohttp.BaseConnector
+            if path is None:
+                connector = aiohttp.TCPConnector(force_close=True)
+            else:
+                connector = aiohttp.UnixConnector(str(path), force_close=True)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=5.0)
+            # trust_env stays off: a proxy in the environment has no business between us and a child.
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
+        return self._session
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        parsed: object = json.loads(text)
+    except ValueError:
+        return None
+    return parsed

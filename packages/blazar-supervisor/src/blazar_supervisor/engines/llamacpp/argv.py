@@ -1,0 +1,180 @@
+"""The argument vector of llama-server, compiled from settings and checked against the build. Pure.
+
+Every figure that matters is passed explicitly, since upstream's defaults move: slots (absent means automatic),
+the unified cache (on only when slots are automatic), the context (absent means fitted to memory).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blazar_routing.errors import ProfileRejected
+from blazar_routing.kinds import EngineKind
+from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor.children.endpoint import LOOPBACK, Endpoint
+from blazar_supervisor.children.environment import child_environment
+from blazar_supervisor.engines.llamacpp.arguments import BadArgument, check_extra_args, spellings_used
+from blazar_supervisor.engines.manifest import Manifest
+from blazar_supervisor.engines.profile import Knobs, Profile
+
+CACHE_RAM_SHARE = 0.3
+"""The most of main memory that the prompt cache may take: an unclamped one has driven a machine into swap."""
+
+SSE_PING_S = 5
+"""Seconds of silence between keep-alive comments; also bounds how long a stream holds up SIGTERM."""
+
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""What ``-ctk`` and ``-ctv`` take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One of our own arguments.
+
+    Attributes:
+        spellings: In order of preference, for older and newer builds.
+        value: Its value, or ``None`` for a switch.
+        required: Whether a build without it cannot be driven; else it is left out there.
+    """
+
+    spellings: tuple[str, ...]
+    value: str | None = None
+    required: bool = False
+
+
+def compile_profile(
+    row: ModelRow,
+    engine: EngineRow,
+    knobs: Knobs,
+    manifest: Manifest,
+    *,
+    ctx_tokens: int,
+    ram_bytes: int,
+    environ: Mapping[str, str],
+) -> Profile:
+    """Return the profile of ``row`` on ``engine``.
+
+    Args:
+        row: The model.
+        engine: The build.
+        knobs: The model's settings.
+        manifest: The build's flags.
+        ctx_tokens: The context decided on (by the memory verdict, or asked for).
+        ram_bytes: Main memory of the machine; 0 where unknown.
+        environ: The daemon's environment, of which a small part is passed on.
+
+    Raises:
+        ProfileRejected: A setting or an extra argument cannot be used with this build.
+    """
+    warnings: list[str] = []
+    slots = 1 if knobs.deterministic else knobs.slots
+    if slots > 1 and manifest.first_of(("-kvu", "--kv-unified")) is None:
+        slots = 1
+        warnings.append(
+            f"engine '{engine.tag}' has no shared context between slots (-kvu): it serves one request at a time"
+        )
+    try:
+        _check_values(knobs, slots)
+        extra = check_extra_args(knobs.extra_args, manifest, engine=engine.tag)
+        options = _options(row, knobs, ctx_tokens=ctx_tokens, slots=slots, ram_bytes=ram_bytes)
+        args = _spell(options, manifest, taken=spellings_used(extra, manifest), engine=engine.tag)
+    except BadArgument as error:
+        raise ProfileRejected(model=row.name, reason=str(error)) from error
+    sleeps = knobs.idle_sleep_s >= 1 and manifest.find("--sleep-idle-seconds") is not None
+    return Profile(
+        model=row.name,
+        engine=engine.tag,
+        kind=EngineKind.LLAMACPP,
+        program=engine.server_path,
+        args=(*args, *(word for group in extra for word in group)),
+        env=child_environment(environ, library_dir=engine.server_path.parent),
+        ctx_tokens=ctx_tokens,
+        slots=slots,
+        cells=ctx_tokens,
+        sleep_s=knobs.idle_sleep_s if sleeps else None,
+        warnings=tuple(warnings),
+    )
+
+
+def complete_argv(profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
+    """Return the whole vector of one start: the profile's, with address and secret."""
+    if endpoint.socket_path is not None:
+        # A host that ends in .sock selects a unix socket; the port is ignored then.
+        address: tuple[str, ...] = ("--host", str(endpoint.socket_path))
+    else:
+        address = ("--host", LOOPBACK, "--port", str(endpoint.port))
+    return (str(profile.program), *address, "--api-key-file", str(apikey_file), *profile.args)
+
+
+def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, ram_bytes: int) -> list[_Option]:
+    cache_mb = knobs.cache_ram_mb
+    if ram_bytes > 0:
+        cap_mb = int(ram_bytes * CACHE_RAM_SHARE) >> 20
+        # -1 asks for no limit at all, which is what the cap is there to prevent.
+        cache_mb = cap_mb if cache_mb < 0 else min(cache_mb, cap_mb)
+    options = [
+        _Option(("-m", "--model"), str(row.path), required=True),
+        _Option(("--alias", "-a"), row.name, required=True),
+        _Option(("-c", "--ctx-size"), str(ctx_tokens), required=True),
+        _Option(("-np", "--parallel"), str(slots), required=True),
+        _Option(("-ub", "--ubatch-size"), str(knobs.ubatch)),
+    ]
+    if slots > 1:
+        options.append(_Option(("-kvu", "--kv-unified")))
+    for spellings, value in (
+        (("-ctk", "--cache-type-k"), knobs.cache_type_k),
+        (("-ctv", "--cache-type-v"), knobs.cache_type_v),
+        (("-ngl", "--gpu-layers", "--n-gpu-layers"), knobs.gpu_layers),
+        (("-dev", "--device"), ",".join(knobs.devices) or None),
+        (("-t", "--threads"), None if knobs.threads is None else str(knobs.threads)),
+        (("--chat-template",), knobs.chat_template),
+        (("--chat-template-file",), None if knobs.chat_template_file is None else str(knobs.chat_template_file)),
+        (("-mm", "--mmproj"), str(row.mmproj_path) if knobs.mmproj and row.mmproj_path else None),
+    ):
+        if value is not None:
+            options.append(_Option(spellings, value, required=True))
+    if knobs.context_shift:
+        options.append(_Option(("--context-shift",), required=True))
+    if knobs.idle_sleep_s >= 1:
+        options.append(_Option(("--sleep-idle-seconds",), str(knobs.idle_sleep_s)))
+    return [
+        *options,
+        _Option(("--cache-ram", "-cram"), str(cache_mb)),
+        _Option(("--sse-ping-interval",), str(SSE_PING_S)),
+        _Option(("--metrics",)),
+        _Option(("--slots",)),
+        _Option(("--no-ui", "--no-webui")),
+        _Option(("-lv", "--log-verbosity", "--verbosity"), "4"),
+    ]
+
+
+def _spell(options: list[_Option], manifest: Manifest, *, taken: set[str], engine: str) -> tuple[str, ...]:
+    words: list[str] = []
+    for needed in ("--host", "--port", "--api-key-file"):
+        if manifest.find(needed) is None:
+            raise BadArgument(f"the engine '{engine}' has no flag '{needed}', without which it cannot be driven")
+    for option in options:
+        if taken.intersection(option.spellings):
+            continue
+        spelling = manifest.first_of(option.spellings)
+        if spelling is None:
+            if option.required:
+                raise BadArgument(f"the engine '{engine}' has no flag '{option.spellings[0]}'")
+            continue
+        words.append(spelling)
+        if option.value is not None:
+            words.append(option.value)
+    return tuple(words)
+
+
+def _check_values(knobs: Knobs, slots: int) -> None:
+    """Refuse what upstream would let through, or would refuse only after reading the file."""
+    if slots < 1:
+        raise BadArgument(f"slots = {slots}: at least one is needed")
+    if knobs.ubatch < 1:
+        raise BadArgument(f"ubatch = {knobs.ubatch}: at least 1 is needed")
+    for name, value in (("cache_type_k", knobs.cache_type_k), ("cache_type_v", knobs.cache_type_v)):
+        if value is not None and value not in CACHE_TYPES:
+            raise BadArgument(f"{name} = '{value}' is not one of {', '.join(CACHE_TYPES)}")
+    if knobs.chat_template is not None and knobs.chat_template_file is not None:
+        raise BadArgument("chat_template and chat_template_file exclude each other")

@@ -1,0 +1,56 @@
+"""llama-server's own endpoints, asked in the ways that do not disturb it.
+
+``/health`` and ``/props`` never wake a sleeper; ``/slots`` and ``/metrics`` do (b10434), and reset its idle timer.
+"""
+
+from collections.abc import Mapping
+
+from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.http import ControlSession
+
+_QUICK_S = 5.0
+"""Far more than a healthy server needs (milliseconds, also during prefill), for machines under load."""
+
+
+class LlamaControl:
+    """Fits :class:`blazar_supervisor.engines.adapter.EngineControl`."""
+
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+        self._session = ControlSession(endpoint, headers)
+
+    async def ready(self) -> bool:
+        """503 while loading, on every path; then 200."""
+        answer = await self._session.get("/health", timeout_s=_QUICK_S)
+        return answer is not None and answer.status == 200
+
+    async def sleeping(self) -> bool | None:
+        """``/props`` tells, without waking it."""
+        answer = await self._session.get("/props", timeout_s=_QUICK_S)
+        if answer is None or answer.status != 200 or not isinstance(answer.body, dict):
+            return None
+        return answer.body.get("is_sleeping") is True
+
+    async def wake(self, *, timeout_s: float) -> bool:
+        """``/slots`` wakes a sleeper and is answered once the model is back."""
+        answer = await self._session.get("/slots", timeout_s=timeout_s)
+        return answer is not None and answer.status != 503
+
+    async def work(self) -> tuple[object, ...] | None:
+        """The counters of every slot: what was read of the prompt, and what was generated."""
+        answer = await self._session.get("/slots", timeout_s=_QUICK_S)
+        if answer is None or not isinstance(answer.body, list):
+            return None
+        return tuple(_slot_counters(slot) for slot in answer.body if isinstance(slot, dict))
+
+    async def close(self) -> None:
+        """Close the session."""
+        await self._session.close()
+
+
+def _slot_counters(slot: Mapping[str, object]) -> tuple[object, ...]:
+    counters = [slot.get(name) for name in ("id", "id_task", "is_processing", "n_prompt_tokens_processed", "n_decoded")]
+    following = slot.get("next_token")
+    for token in following if isinstance(following, list) else [following]:
+        if isinstance(token, dict):
+            counters += [token.get("n_decoded"), token.get("n_remain")]
+    return tuple(counters)

@@ -1,0 +1,87 @@
+"""A profile: everything about a child that is settled before it is started."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blazar_routing.kinds import EngineKind
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """A model's settings, the defaults filled in, as far as they shape an argument vector.
+
+    ``None`` leaves a matter to the engine.
+
+    Attributes:
+        ctx: Tokens of context asked for, or ``None`` for ``auto``.
+        slots: Requests served at the same time.
+        cache_type_k: The K cache's type.
+        cache_type_v: The V cache's type.
+        gpu_layers: Layers on the GPU: a number, ``auto`` or ``all``.
+        devices: Names as ``--list-devices`` spells them; empty for all.
+        ubatch: Physical batch.
+        threads: Of the processor.
+        deterministic: One slot only, since several perturb near-ties between tokens.
+        context_shift: Whether generation may run past the window.
+        chat_template: A built-in name or Jinja text.
+        chat_template_file: A file with the template.
+        mmproj: Attach the row's projector.
+        cache_ram_mb: The engine's prompt cache in main memory, before the cap.
+        idle_sleep_s: Idle seconds after which the engine frees its memory; 0 for never.
+        extra_args: Arguments passed on as they are, once checked.
+    """
+
+    ctx: int | None = None
+    slots: int = 4
+    cache_type_k: str | None = None
+    cache_type_v: str | None = None
+    gpu_layers: str | None = None
+    devices: tuple[str, ...] = ()
+    ubatch: int = 512
+    threads: int | None = None
+    deterministic: bool = False
+    context_shift: bool = False
+    chat_template: str | None = None
+    chat_template_file: Path | None = None
+    mmproj: bool = False
+    cache_ram_mb: int = 8192
+    idle_sleep_s: int = 300
+    extra_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is spawned for one model on one engine build.
+
+    Attributes:
+        model: The row's name.
+        engine: The build's tag.
+        kind: Its kind.
+        program: Its binary.
+        args: The arguments, apart from those that each start chooses anew (address and secret).
+        env: The whole environment.
+        ctx_tokens: The context one request can use.
+        slots: Requests served at the same time.
+        cells: KV cells shared by the slots.
+        sleep_s: Idle seconds after which the engine sleeps, or ``None`` for never.
+        need_host_bytes: Main memory it will take, as budgeted.
+        need_device_bytes: Accelerator memory it will take, as budgeted.
+        verdict: The budget's sentence, or ``""``.
+        warnings: What its owner should know; shown in listings and the log.
+    """
+
+    model: str
+    engine: str
+    kind: EngineKind
+    program: Path
+    args: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    ctx_tokens: int
+    slots: int
+    cells: int
+    sleep_s: int | None
+    need_host_bytes: int = 0
+    need_device_bytes: int = 0
+    verdict: str = ""
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,63 @@
+"""The table of children, and the account of memory over it."""
+
+from collections.abc import Callable, Iterator
+
+from blazar_supervisor.residency.eviction import Room, find_room
+from blazar_supervisor.residency.pools import UNKNOWN, Bytes, Pools, total
+from blazar_supervisor.residency.residence import Residence
+
+
+class Census:
+    """Every child by its key, in order of start, and what they hold.
+
+    What other programs use is known from the last measurement: it is what the system said was used then, less what
+    the children held at that moment. Between measurements the children's own figures are followed.
+    """
+
+    def __init__(self) -> None:
+        self._residences: dict[str, Residence] = {}
+        self._pools = UNKNOWN
+        self._foreign = Bytes()
+
+    def __iter__(self) -> Iterator[Residence]:
+        return iter(tuple(self._residences.values()))
+
+    def find(self, key: str) -> Residence | None:
+        """Return the child's present life, or ``None``."""
+        return self._residences.get(key)
+
+    def enter(self, residence: Residence) -> None:
+        """Add a child, at the end of the order."""
+        self._residences.pop(residence.key, None)
+        self._residences[residence.key] = residence
+
+    def leave(self, residence: Residence) -> None:
+        """Take a child out, unless its key has begun another life."""
+        if self._residences.get(residence.key) is residence:
+            del self._residences[residence.key]
+
+    def of_model(self, model: str) -> tuple[Residence, ...]:
+        """Return the children of a model, whatever their keys."""
+        return tuple(residence for residence in self._residences.values() if residence.model == model)
+
+    def measured(self, pools: Pools) -> None:
+        """Take in a measurement of the machine."""
+        self._pools = pools
+        self._foreign = pools.foreign(total(residence.unmapped for residence in self._alive()))
+
+    @property
+    def limit(self) -> Bytes | None:
+        """What there would be for children if none ran, or ``None`` when the machine is unknown."""
+        return self._pools.total - self._foreign if self._pools.known else None
+
+    def room(self, residence_key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None) -> Room:
+        """Return who has to go so that ``need`` fits, apart from the child of that key itself."""
+        others = [residence for residence in self._alive() if residence.key != residence_key]
+        holdings = [residence.holding(waiting=waiting(residence.model)) for residence in others]
+        if not self._pools.known:
+            return find_room(Bytes(), Bytes(), holdings, max_loaded=max_loaded)
+        free = self._pools.total - self._foreign - total(holding.holds for holding in holdings)
+        return find_room(need, free, holdings, max_loaded=max_loaded)
+
+    def _alive(self) -> list[Residence]:
+        return [residence for residence in self._residences.values() if residence.alive]

@@ -1,0 +1,133 @@
+"""What the rest of the daemon sees of the supervisor. Fits ``blazar_gateway.ports.ModelHost`` by shape."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+from blazar_routing.ticket import Ticket
+from blazar_store.layout import Layout
+from blazar_store.settings import Settings
+from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor.children.orphans import Collected, collect_orphans
+from blazar_supervisor.engines.profile import Profile
+from blazar_supervisor.residency.dispatcher import Dispatcher
+from blazar_supervisor.residency.launcher import ChildLauncher
+from blazar_supervisor.residency.lease import SlotLease
+from blazar_supervisor.residency.lifecycle import Limits
+from blazar_supervisor.residency.machine import measure_memory
+from blazar_supervisor.residency.planner import ModelPlanner
+from blazar_supervisor.residency.pools import Pools
+from blazar_supervisor.residency.views import ResidentView, WaitingView
+
+_log = logging.getLogger(__name__)
+
+
+class EngineHost:
+    """Runs engines: one child per model, started when somebody asks for it.
+
+    Built before the loop's work begins, on the loop's thread; :meth:`start` comes before the first request and
+    :meth:`close` ends everything. After ``close`` every request is refused.
+
+    Args:
+        layout: The data directory, locked by this daemon.
+        settings: The settings in force; read at each decision, so that an edit holds from the next one on.
+        models: Finds a model row by its name, from memory.
+        engines: The engine builds there are, from memory.
+        machine: Measures the machine's memory; blocks, and is called in a thread.
+        clock: Seconds that only go forward.
+        environ: The environment of which children get a small part; the process's own by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        layout: Layout,
+        settings: Callable[[], Settings],
+        models: Callable[[str], ModelRow | None],
+        engines: Callable[[], Sequence[EngineRow]],
+        machine: Callable[[], Pools] = measure_memory,
+        clock: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._layout = layout
+        self._planner = ModelPlanner(
+            models=models, engines=engines, settings=settings, measure=machine, environ=environ
+        )
+        self._dispatcher = Dispatcher(
+            planner=self._planner,
+            launcher=ChildLauncher(layout, transport=lambda: settings().child_transport),
+            limits=lambda: limits_of(settings()),
+            clock=clock,
+        )
+
+    async def start(self) -> tuple[Collected, ...]:
+        """End what an earlier daemon left running, remove its stale files, and return what was ended.
+
+        A process is touched only if its number, start time and command are those that were written down.
+        """
+        collected = await asyncio.to_thread(collect_orphans, self._layout)
+        return tuple(found for found in collected if found.ended)
+
+    async def close(self, *, hurry: bool = False) -> None:
+        """Refuse who waits, let requests finish for a while, stop every child; return when all are reaped.
+
+        Args:
+            hurry: Do not wait for requests, nor for children to end by themselves.
+        """
+        if hurry:
+            self.hurry()
+        await self._dispatcher.close()
+
+    def hurry(self) -> None:
+        """Skip the waits of a close that is under way (a second Ctrl-C)."""
+        self._dispatcher.hurry()
+
+    def lend(self, model: str, ticket: Ticket) -> Coroutine[object, object, SlotLease]:
+        """Return a lease on a child that is ready to serve ``model``, loading it if need be.
+
+        Returns without suspending when a slot is free. Cancelling the call withdraws the request.
+
+        Raises:
+            LaneError: Any refusal: no engine, no room, a failed load, a full queue, a stop.
+        """
+        return self._dispatcher.lend(model, ticket)
+
+    def waiting(self, model: str) -> WaitingView | None:
+        """Return how far the model is for somebody who waits for it, or ``None`` when nobody does."""
+        return self._dispatcher.waiting(model)
+
+    def residents(self) -> tuple[ResidentView, ...]:
+        """Return the children there are, in order of their start. Wakes none of them."""
+        return self._dispatcher.residents()
+
+    async def unload(self, model: str) -> bool:
+        """Stop every child of the model after its requests have drained; return whether there was one."""
+        return await self._dispatcher.unload(model)
+
+    def keep(self, model: str, seconds: float | None) -> None:
+        """Set how long the model stays after its last request: ``None`` for ever, 0 until the lease ends."""
+        self._dispatcher.keep(model, seconds)
+
+    async def explain(self, model: str) -> Profile:
+        """Return what would be started for the model now, with the argument vector and the memory verdict.
+
+        Raises:
+            LaneError: What a request would be refused with.
+        """
+        return (await self._dispatcher.explain(model)).profile
+
+    def serving(self, tag: str) -> tuple[str, ...]:
+        """Return the keys of the children that run on the engine build ``tag``."""
+        return tuple(view.child for view in self.residents() if view.engine == tag and view.state != "failed")
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return what the dispatcher reads of the settings."""
+    return Limits(
+        queue_limit=settings.queue_limit,
+        drain_s=float(settings.drain_timeout_secs),
+        grace_s=float(settings.stop_grace_secs),
+        max_loaded=None if settings.max_loaded_models == "auto" else settings.max_loaded_models,
+        header_timeout_s=float(settings.child_header_timeout_secs),
+    )

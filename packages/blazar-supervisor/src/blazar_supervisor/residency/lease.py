@@ -1,0 +1,84 @@
+"""The right to use a child for one request."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from blazar_routing.errors import EngineUnreachable, LaneError
+from blazar_supervisor.children.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from blazar_supervisor.residency.residence import Residence
+
+_NOTICE_S = 1.0
+"""Seconds within which the end of a process whose connection broke is noticed."""
+
+
+class SlotLease:
+    """Fits ``blazar_gateway.ports.Lease`` and ``Watched``.
+
+    Made and taken back on the hot path: plain attributes, no tasks, no timers.
+    """
+
+    __slots__ = ("_callbacks", "_cells", "_residence", "_revoked", "_slots", "child", "endpoint", "headers", "load_s",
+                 "model", "queue_s")  # fmt: skip
+
+    def __init__(self, residence: "Residence", *, slots: int, cells: int, queue_s: float, load_s: float) -> None:
+        self.model = residence.model
+        self.child = residence.key
+        self.endpoint: Endpoint = residence.endpoint
+        self.headers: Mapping[str, str] = residence.headers
+        self.queue_s = queue_s
+        self.load_s = load_s
+        self._residence = residence
+        self._slots = slots
+        self._cells = cells
+        self._callbacks: list[Callable[[LaneError], None]] | None = None
+        self._revoked: LaneError | None = None
+
+    def release(self) -> None:
+        """Give the slot back; the second call does nothing."""
+        self._callbacks = None
+        self._residence.take_back(self, slots=self._slots, cells=self._cells)
+
+    def on_revoke(self, callback: Callable[[LaneError], None]) -> None:
+        """Call ``callback`` when the child is stopped although the lease is held; at once if it has been already."""
+        if self._revoked is not None:
+            callback(self._revoked)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def revoke(self, error: LaneError) -> None:
+        """Tell the holder to let go. The dispatcher calls this, once."""
+        self._revoked = error
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback(error)
+
+    async def explain_failure(self, cause: BaseException | None) -> LaneError:
+        """Return why the connection to the child broke: a stop, a death, or a mere disconnect."""
+        child = self._residence.child
+        if self._revoked is None and child is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(child.exited.wait(), _NOTICE_S)
+        if (revoked := self._revocation()) is not None:
+            return revoked
+        if child is not None and child.exited.is_set():
+            return child.death().error
+        reason = "it was closed" if cause is None or not str(cause) else str(cause)
+        return EngineUnreachable(model=self.model, reason=reason)
+
+    def _revocation(self) -> LaneError | None:
+        return self._revoked
+
+    async def moved(self) -> bool:
+        """Return whether the child got anywhere since this was last asked, by its slots or its processor time."""
+        child = self._residence.child
+        return child is not None and not child.exited.is_set() and await child.moved()
+
+    def condemn(self) -> None:
+        """Have the child replaced: it shows no progress. Others' leases are revoked; this one is released as usual."""
+        self._residence.condemn(self)

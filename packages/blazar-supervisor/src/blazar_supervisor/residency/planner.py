@@ -1,0 +1,130 @@
+"""From a model's name to what is going to be started: row, lane, file, memory, profile."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from blazar_gguf import GgufMeta
+from blazar_routing.errors import ModelNotFound, ProfileRejected
+from blazar_routing.kinds import EngineKind
+from blazar_routing.lanes import Build, Subject, serving_lane
+from blazar_routing.shape import FormatShape, ShardFormat
+from blazar_store.settings import Settings
+from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor.engines.catalogue import get_adapter
+from blazar_supervisor.engines.help_texts import Manifests
+from blazar_supervisor.engines.profile import Knobs
+from blazar_supervisor.residency.memory_budget import Budgeted, budget_memory
+from blazar_supervisor.residency.model_files import read_model
+from blazar_supervisor.residency.pools import Bytes, Pools
+from blazar_supervisor.residency.ports import Plan
+
+
+class ModelPlanner:
+    """Fits :class:`blazar_supervisor.residency.ports.Planner`.
+
+    Args:
+        models: Finds a row by its name, from memory.
+        engines: The builds there are, from memory.
+        settings: The settings in force.
+        measure: Measures the machine; blocks.
+        environ: The daemon's environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        models: Callable[[str], ModelRow | None],
+        engines: Callable[[], Sequence[EngineRow]],
+        settings: Callable[[], Settings],
+        measure: Callable[[], Pools],
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._models = models
+        self._engines = engines
+        self._settings = settings
+        self._measure = measure
+        self._environ = dict(os.environ if environ is None else environ)
+        self._manifests = Manifests()
+
+    async def pools(self) -> Pools:
+        """Measure the machine."""
+        return await asyncio.to_thread(self._measure)
+
+    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
+        """Return the plan for ``model``."""
+        row = self._models(model)
+        if row is None:
+            raise ModelNotFound(model=model)
+        settings = self._settings()
+        chosen = settings.for_model(row.name)
+        engine = self._lane(row, chosen.engine or row.engine, refused_by)
+        adapter = get_adapter(EngineKind.parse(engine.kind), model=row.name)
+        knobs = knobs_for(row, settings)
+        await asyncio.to_thread(_check_files, row, knobs)
+        meta = await asyncio.to_thread(read_model, row)
+        manifest = await self._manifests.of(engine, adapter)
+        ram_bytes = (await self.pools()).total.host
+        budgeted = await asyncio.to_thread(_budget, row, meta, knobs, limit)
+        profile = adapter.compile(
+            row,
+            engine,
+            knobs,
+            manifest,
+            ctx_tokens=budgeted.ctx_tokens,
+            ram_bytes=ram_bytes,
+            environ=self._environ,
+        )
+        profile = replace(
+            profile,
+            need_host_bytes=budgeted.need.host,
+            need_device_bytes=budgeted.need.device,
+            verdict=budgeted.verdict,
+            warnings=(*profile.warnings, *budgeted.warnings),
+        )
+        return Plan(
+            profile=profile,
+            load_timeout_s=float(chosen.load_timeout_s or adapter.load_timeout_s),
+            idle_s=float(chosen.idle_timeout_s) or None,
+        )
+
+    def _lane(self, row: ModelRow, engine: str | None, refused_by: frozenset[str]) -> EngineRow:
+        rows = {build.tag: build for build in self._engines()}
+        builds = [Build(tag=row.tag, kind=EngineKind.parse(row.kind), active=row.active) for row in rows.values()]
+        subject = Subject(
+            name=row.name, shape=shape_of(row), architecture=row.arch, engine=engine, refused_by=refused_by
+        )
+        return rows[serving_lane(subject, builds).tag]
+
+
+def shape_of(row: ModelRow) -> FormatShape:
+    """Return a row's shape, as routing sees it."""
+    return FormatShape(shards=ShardFormat.GGUF if row.format == "gguf" else ShardFormat.SAFETENSORS)
+
+
+def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
+    """Return the settings of one model in the words of the engine adapters."""
+    chosen = settings.for_model(row.name)
+    return Knobs(
+        ctx=chosen.ctx_tokens,
+        slots=chosen.slots,
+        cache_type_k=None if chosen.cache_type_k == "f16" else chosen.cache_type_k,
+        cache_type_v=None if chosen.cache_type_v == "f16" else chosen.cache_type_v,
+        # Left to the engine's own fitting unless somebody knows better.
+        gpu_layers=None if chosen.gpu_layers == "auto" else str(chosen.gpu_layers),
+        chat_template_file=chosen.chat_template_file,
+        mmproj=row.mmproj_path is not None,
+        cache_ram_mb=settings.cache_ram_mb,
+        idle_sleep_s=chosen.idle_sleep_s,
+        extra_args=chosen.extra_args,
+    )
+
+
+def _check_files(row: ModelRow, knobs: Knobs) -> None:
+    if knobs.chat_template_file is not None and not knobs.chat_template_file.is_file():
+        raise ProfileRejected(model=row.name, reason=f"chat_template_file is not there: {knobs.chat_template_file}")
+
+
+def _budget(row: ModelRow, meta: GgufMeta, knobs: Knobs, limit: Bytes | None) -> Budgeted:
+    return budget_memory(row, meta, knobs, limit)

@@ -1,0 +1,127 @@
+"""What the dispatcher needs of those who plan and start children; fakes in :mod:`blazar_supervisor.testing`."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from blazar_routing.errors import LaneError
+from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.failure import Cause
+from blazar_supervisor.engines.figures import MemoryFigures
+from blazar_supervisor.engines.profile import Profile
+from blazar_supervisor.residency.pools import Bytes, Pools
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is going to be started for a model, and for how long.
+
+    Attributes:
+        profile: The child's profile, with the memory it will need.
+        load_timeout_s: Seconds the load may take.
+        idle_s: Seconds without a request until it is stopped, or ``None`` for never.
+    """
+
+    profile: Profile
+    load_timeout_s: float
+    idle_s: float | None
+
+    @property
+    def need(self) -> Bytes:
+        """The memory it is budgeted with."""
+        return Bytes(self.profile.need_host_bytes, self.profile.need_device_bytes)
+
+
+class StartFailed(Exception):
+    """A child that did not come up.
+
+    Attributes:
+        error: What its waiters are told.
+        cause: Why, for decisions.
+        died: Whether a process ended by itself (which the breaker counts).
+        tail: The child's last lines.
+    """
+
+    def __init__(self, error: LaneError, *, cause: Cause, died: bool, tail: tuple[str, ...] = ()) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.cause = cause
+        self.died = died
+        self.tail = tail
+
+
+class Planner(Protocol):
+    """Decides what to start."""
+
+    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
+        """Return the plan for ``model``.
+
+        Args:
+            model: The row's name.
+            limit: The memory there would be if no other child ran, or ``None`` when unknown.
+            refused_by: Tags of builds that died on its architecture.
+
+        Raises:
+            LaneError: No such row or file, no engine, settings that cannot be used, no room at all.
+        """
+
+    async def pools(self) -> Pools:
+        """Return the machine's memory, measured now."""
+
+
+class Child(Protocol):
+    """A started process, whichever engine it is."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def endpoint(self) -> Endpoint: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def exited(self) -> asyncio.Event:
+        """Set once the process has ended, been reaped, and its group is gone."""
+
+    @property
+    def sleeping(self) -> bool:
+        """Whether it has said that it sleeps (and not yet that it woke)."""
+
+    async def wait_ready(self) -> None:
+        """Return once it takes requests.
+
+        Raises:
+            StartFailed: It ended first, or was not ready in time. It may still run then.
+        """
+
+    def fraction(self) -> float | None: ...
+    def figures(self) -> MemoryFigures: ...
+    async def asks_sleeping(self) -> bool | None:
+        """Ask whether it sleeps, without waking it; ``None`` when it does not say."""
+
+    async def wake(self) -> None:
+        """Make it load its model again and return once it has.
+
+        Raises:
+            StartFailed: It ended instead, or did not come up in time.
+        """
+
+    async def moved(self) -> bool:
+        """Return whether it has done any work since this was last asked (or within a few seconds)."""
+
+    def death(self) -> StartFailed:
+        """Return why it ended, as an error for whoever was using it: only after :attr:`exited`."""
+
+    async def stop(self, *, grace_s: float, hurry: asyncio.Event) -> None:
+        """End it and return when it is reaped and its files are gone. ``hurry`` cuts the grace short."""
+
+
+class Launcher(Protocol):
+    """Starts processes."""
+
+    async def launch(self, key: str, plan: Plan) -> Child:
+        """Start a child and return at once, before it is ready.
+
+        Raises:
+            StartFailed: It could not be started.
+        """

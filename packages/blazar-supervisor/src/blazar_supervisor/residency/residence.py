@@ -1,0 +1,222 @@
+"""One child's life from the first request for it to its end; the next life is another object.
+
+A lease points at its life, so that whatever is released late touches counters that nobody reads any more.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from blazar_routing.errors import LaneError
+from blazar_routing.queue import Capacity
+from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.residency.eviction import Holding
+from blazar_supervisor.residency.lease import SlotLease
+from blazar_supervisor.residency.pools import Bytes
+from blazar_supervisor.residency.states import ChildState, check_transition
+
+if TYPE_CHECKING:
+    from blazar_supervisor.residency.ports import Child, Plan
+
+SLEEPER_BYTES = Bytes(host=256 << 20)
+"""What a sleeping engine is counted with: its process without model and cache (133 MB was seen)."""
+
+NOWHERE: Final = Endpoint(base_url="")
+
+
+class Owner(Protocol):
+    """Who hears of what holders of leases do."""
+
+    def released(self, residence: "Residence") -> None:
+        """A lease has ended."""
+
+    def condemn(self, residence: "Residence", lease: SlotLease) -> None:
+        """A holder found that the child hangs."""
+
+
+class DefaultKeep:
+    """The type of :data:`BY_DEFAULT`."""
+
+
+BY_DEFAULT: Final = DefaultKeep()
+"""No request has said how long the model should stay."""
+
+
+class Residence:
+    """A child as the dispatcher sees it.
+
+    Attributes:
+        key: The child's key.
+        model: Its model.
+        order: A number that grows with each start.
+        plan: What is started, once that is known.
+        child: The process, once there is one.
+        leases: Those given out.
+        error: Why it failed.
+    """
+
+    __slots__ = (
+        "asked_at_s",
+        "asking",
+        "awake_until_s",
+        "child",
+        "endpoint",
+        "error",
+        "free_cells",
+        "free_slots",
+        "headers",
+        "key",
+        "leases",
+        "load_s",
+        "loading_since_s",
+        "model",
+        "on_idle",
+        "order",
+        "owner",
+        "plan",
+        "ready_since_s",
+        "sleep_s",
+        "state",
+        "stay_s",
+        "stopping",
+        "total_cells",
+        "total_slots",
+        "used_at_s",
+        "working",
+    )
+
+    def __init__(self, owner: Owner, *, key: str, model: str, order: int, now_s: float) -> None:
+        self.owner = owner
+        self.key = key
+        self.model = model
+        self.order = order
+        self.state = ChildState.STARTING
+        self.plan: Plan | None = None
+        self.child: Child | None = None
+        self.leases: set[SlotLease] = set()
+        self.error: LaneError | None = None
+        self.endpoint = NOWHERE
+        self.headers: Mapping[str, str] = {}
+        self.total_slots = self.free_slots = 0
+        self.total_cells = self.free_cells = 0
+        self.sleep_s: float | None = None
+        self.stay_s: float | DefaultKeep | None = BY_DEFAULT
+        self.loading_since_s = now_s
+        self.ready_since_s = now_s
+        self.used_at_s = now_s
+        self.load_s = 0.0
+        self.on_idle: asyncio.Event | None = None
+        self.asking = False
+        self.asked_at_s = float("-inf")
+        self.awake_until_s = 0.0
+        self.working: asyncio.Task[None] | None = None
+        self.stopping: asyncio.Task[None] | None = None
+
+    def go(self, state: ChildState) -> None:
+        """Enter a state.
+
+        Raises:
+            IllegalTransition: The table does not have the step.
+        """
+        check_transition(self.state, state)
+        self.state = state
+
+    # The hot path
+
+    def grant(self, slots: int, cells: int, *, queue_s: float, load_s: float) -> SlotLease:
+        """Give out a lease; the caller has checked that there is room."""
+        taken = min(slots, self.total_slots)
+        held = min(cells, self.total_cells) if slots else 0
+        self.free_slots -= taken
+        self.free_cells -= held
+        lease = SlotLease(self, slots=taken, cells=held, queue_s=queue_s, load_s=load_s)
+        self.leases.add(lease)
+        return lease
+
+    def take_back(self, lease: SlotLease, *, slots: int, cells: int) -> None:
+        """End a lease; one that has ended already does nothing."""
+        if lease not in self.leases:
+            return
+        self.leases.remove(lease)
+        self.free_slots += slots
+        self.free_cells += cells
+        self.owner.released(self)
+
+    def condemn(self, lease: SlotLease) -> None:
+        """A holder found that the child hangs."""
+        self.owner.condemn(self, lease)
+
+    # What it looks like
+
+    def capacity(self, now_s: float, *, drowsy: bool) -> Capacity:
+        """Return what the queue needs to know."""
+        ready = self.state is ChildState.READY and not drowsy
+        return Capacity(
+            ready=ready,
+            # A stopping child counts as loading: the next one is started when this one is gone, not before.
+            loading=not ready and self.state not in {ChildState.SLEEPING, ChildState.FAILED},
+            free_slots=self.free_slots,
+            total_slots=self.total_slots,
+            free_cells=self.free_cells,
+            total_cells=self.total_cells,
+            in_flight=len(self.leases),
+            ready_since_s=self.ready_since_s if ready else now_s,
+            load_s=self.load_s,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it counts as a child that is there or on its way."""
+        return self.state not in {ChildState.ABSENT, ChildState.FAILED}
+
+    @property
+    def need(self) -> Bytes:
+        """What it was budgeted with."""
+        return Bytes() if self.plan is None else self.plan.need
+
+    @property
+    def holds(self) -> Bytes:
+        """What it is counted with: the engine's figures once they are known."""
+        if self.state is ChildState.SLEEPING:
+            return SLEEPER_BYTES
+        if self.child is None or self.state is ChildState.STARTING:
+            return self.need
+        figures = self.child.figures()
+        if figures.total_bytes == 0:
+            return self.need
+        return Bytes(figures.host_bytes, figures.device_bytes)
+
+    @property
+    def unmapped(self) -> Bytes:
+        """The part of it that the system counts as used: not the file mappings."""
+        if self.child is None or self.state is ChildState.STARTING:
+            return Bytes()
+        if self.state is ChildState.SLEEPING:
+            return SLEEPER_BYTES
+        figures = self.child.figures()
+        return Bytes(figures.host_bytes - figures.mapped_bytes, figures.device_bytes)
+
+    def holding(self, *, waiting: int) -> Holding:
+        """Return it as the eviction sees it."""
+        return Holding(
+            key=self.key,
+            model=self.model,
+            holds=self.holds,
+            last_used_s=self.used_at_s,
+            ready_since_s=self.ready_since_s,
+            busy=bool(self.leases) or waiting > 0 or self.state is ChildState.STARTING,
+            pinned=self.stay_s is None,
+            going=self.state in {ChildState.DRAINING, ChildState.STOPPING},
+        )
+
+    def idle_s(self) -> float | None:
+        """Return how long it may be idle, or ``None`` for ever."""
+        if isinstance(self.stay_s, DefaultKeep):
+            return self.plan.idle_s if self.plan is not None else None
+        return self.stay_s
+
+    def is_drowsy(self, now_s: float) -> bool:
+        """Return whether it may have fallen asleep: idle for about as long as it takes."""
+        if self.sleep_s is None or self.leases or now_s < self.awake_until_s or self.state is not ChildState.READY:
+            return False
+        return now_s - self.used_at_s >= max(self.sleep_s - 2.0, self.sleep_s / 2)

@@ -1,0 +1,282 @@
+"""Stand-ins for those who plan and start children, and a loop whose clock the test moves.
+
+The fakes are named for how they misbehave. All of them fit :mod:`blazar_supervisor.residency.ports`; the dispatcher
+that they are given to is the real one.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from blazar_routing.errors import EngineCrashed, LaneError, LoadFailed, LoadTimeout
+from blazar_routing.kinds import EngineKind
+
+from blazar_supervisor.children.endpoint import Endpoint, tcp_endpoint
+from blazar_supervisor.engines.failure import Cause
+from blazar_supervisor.engines.figures import NOTHING, MemoryFigures
+from blazar_supervisor.engines.profile import Profile
+from blazar_supervisor.residency.pools import UNKNOWN, Bytes, Pools
+from blazar_supervisor.residency.ports import Plan, StartFailed
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still until :meth:`advance`; nothing in it ever waits for real."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 1000.0
+
+    def time(self) -> float:
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; timers that are due run at the next step."""
+        self._now_s += seconds
+
+    async def settle(self, *, steps: int = 60) -> None:
+        """Let everything run that can run without time passing."""
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+
+def make_profile(
+    model: str = "model",
+    *,
+    slots: int = 4,
+    ctx_tokens: int = 4096,
+    sleep_s: int | None = None,
+    need: Bytes | None = None,
+    engine: str = "b1",
+) -> Profile:
+    """Return a plausible profile."""
+    need = need or Bytes()
+    return Profile(
+        model=model,
+        engine=engine,
+        kind=EngineKind.LLAMACPP,
+        program=Path("/opt/llama.cpp/llama-server"),
+        args=("-m", f"/weights/{model}.gguf"),
+        env={},
+        ctx_tokens=ctx_tokens,
+        slots=slots,
+        cells=ctx_tokens,
+        sleep_s=sleep_s,
+        need_host_bytes=need.host,
+        need_device_bytes=need.device,
+    )
+
+
+class FakePlanner:
+    """Plans every model the same way, unless told otherwise.
+
+    Attributes:
+        plans: How often it was asked.
+        errors: Models that it refuses, and with what.
+        profiles: Profiles of models that are special.
+        memory: What the machine has.
+    """
+
+    def __init__(self, *, idle_s: float | None = 1800.0, load_timeout_s: float = 180.0) -> None:
+        self.plans = 0
+        self.errors: dict[str, LaneError] = {}
+        self.profiles: dict[str, Profile] = {}
+        self.memory: Pools = UNKNOWN
+        self.idle_s = idle_s
+        self.load_timeout_s = load_timeout_s
+
+    async def pools(self) -> Pools:
+        """Return :attr:`memory`."""
+        return self.memory
+
+    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
+        """Return a plan, after letting others run."""
+        del limit, refused_by
+        self.plans += 1
+        await asyncio.sleep(0)
+        if model in self.errors:
+            raise self.errors[model]
+        profile = self.profiles.get(model) or make_profile(model)
+        return Plan(profile=profile, load_timeout_s=self.load_timeout_s, idle_s=self.idle_s)
+
+
+class FakeChild:
+    """A child that does what the test says.
+
+    Attributes:
+        key: Its key.
+        model: Its model.
+        stops: How often it was told to stop.
+        held: Its account of its memory.
+        asleep: Whether it sleeps.
+        wakes: How often it was woken.
+        works: Whether :meth:`moved` finds it at work.
+    """
+
+    stubborn = False
+    """Whether it outlives SIGTERM, until the grace is over."""
+
+    def __init__(self, key: str, plan: Plan, *, pid: int) -> None:
+        self.key = key
+        self.model = plan.profile.model
+        self.stops = 0
+        self.held = NOTHING
+        self.asleep = False
+        self.wakes = 0
+        self.works = True
+        self.cleaned = False
+        self._plan = plan
+        self._pid = pid
+        self._ready = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._wake_fails = False
+        self._exited = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """A made-up number."""
+        return self._pid
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """An address where nobody listens."""
+        return tcp_endpoint(self._pid)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """A made-up secret."""
+        return {"Authorization": f"Bearer secret-{self._pid}"}
+
+    @property
+    def exited(self) -> asyncio.Event:
+        """Set by :meth:`die` and :meth:`stop`."""
+        return self._exited
+
+    @property
+    def sleeping(self) -> bool:
+        """Whether it sleeps."""
+        return self.asleep
+
+    # What the test does
+
+    def become_ready(self) -> None:
+        """Finish the load."""
+        self._ready.set()
+
+    def fall_asleep(self) -> None:
+        """Sleep, until it is woken."""
+        self.asleep = True
+        self._awake.clear()
+
+    def finish_waking(self) -> None:
+        """Finish the load after a sleep."""
+        self.asleep = False
+        self._awake.set()
+
+    def die(self) -> None:
+        """End by itself."""
+        self._wake_fails = self.asleep
+        self._exited.set()
+        self._ready.set()
+        self._awake.set()
+
+    # What the dispatcher asks
+
+    async def wait_ready(self) -> None:
+        """Wait for :meth:`become_ready`."""
+        try:
+            async with asyncio.timeout(self._plan.load_timeout_s):
+                await self._ready.wait()
+        except TimeoutError:
+            error = LoadTimeout(model=self.model, seconds=self._plan.load_timeout_s)
+            raise StartFailed(error, cause=Cause.OTHER, died=False) from None
+        if self._exited.is_set():
+            raise self._load_failed()
+
+    def fraction(self) -> float | None:
+        """It does not say."""
+        return None
+
+    def figures(self) -> MemoryFigures:
+        """Return :attr:`held`."""
+        return self.held
+
+    async def asks_sleeping(self) -> bool | None:
+        """Say so, after letting others run."""
+        await asyncio.sleep(0)
+        return self.asleep
+
+    async def wake(self) -> None:
+        """Wait for :meth:`finish_waking`."""
+        self.wakes += 1
+        await self._awake.wait()
+        if self._exited.is_set():
+            raise self.death()
+
+    async def moved(self) -> bool:
+        """Return :attr:`works`."""
+        await asyncio.sleep(0)
+        return self.works
+
+    def death(self) -> StartFailed:
+        """Say how it ended."""
+        if self._wake_fails:
+            return self._load_failed()
+        error = EngineCrashed(model=self.model, how="signal 11 (SIGSEGV)", tail=("last words",))
+        return StartFailed(error, cause=Cause.ABORTED, died=True, tail=("last words",))
+
+    async def stop(self, *, grace_s: float, hurry: asyncio.Event) -> None:
+        """End: at once, or when the grace is over if it is stubborn."""
+        self.stops += 1
+        if self.stubborn and not self._exited.is_set():
+            waits = [asyncio.ensure_future(event.wait()) for event in (self._exited, hurry)]
+            try:
+                await asyncio.wait(waits, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        else:
+            await asyncio.sleep(0)
+        self._exited.set()
+        self.cleaned = True
+
+    def _load_failed(self) -> StartFailed:
+        error = LoadFailed(model=self.model, reason="the file is not a GGUF file", advice="Fetch it again.")
+        return StartFailed(error, cause=Cause.FILE_UNREADABLE, died=True, tail=("last words",))
+
+
+class IgnoresSigtermChild(FakeChild):
+    """Ends only when its grace is over."""
+
+    stubborn = True
+
+
+class FakeLauncher:
+    """Makes fake children, ready at once unless told otherwise.
+
+    Attributes:
+        children: All that were ever made, in order.
+        instant: Whether a child is ready as soon as it is made.
+        make: The class of the next child.
+        failures: Start failures to raise instead, the next first.
+    """
+
+    def __init__(self, *, instant: bool = True, make: Callable[..., FakeChild] = FakeChild) -> None:
+        self.children: list[FakeChild] = []
+        self.instant = instant
+        self.make = make
+        self.failures: list[StartFailed] = []
+
+    async def launch(self, key: str, plan: Plan) -> FakeChild:
+        """Make a child, after letting others run."""
+        await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop(0)
+        child = self.make(key, plan, pid=20_000 + len(self.children))
+        self.children.append(child)
+        if self.instant:
+            child.become_ready()
+        return child
+
+    def alive(self, key: str | None = None) -> list[FakeChild]:
+        """Return the children that have not ended."""
+        return [child for child in self.children if not child.exited.is_set() and key in {None, child.key}]
