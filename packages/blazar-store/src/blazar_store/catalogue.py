@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from blazar_store.database import Database
 from blazar_store.errors import NameTaken, NoSuchModel
-from blazar_store.names import check_model_name, fold_name, near_names, resolve_model_name
+from blazar_store.names import NameTable, check_model_name, fold_name, near_names
 from blazar_store.rows import MODEL_COLUMNS, model_row, model_values
 from blazar_store.types import ModelRow
 
@@ -113,10 +113,11 @@ class ModelIndex:
     def __init__(self, rows: Iterable[ModelRow]) -> None:
         self.rows: tuple[ModelRow, ...] = tuple(rows)
         self._by_name = {row.name: row for row in self.rows}
+        self._names = NameTable(self._by_name)
 
     def resolve(self, name: str) -> str:
         """Return the name of the row that ``name`` means, or ``name`` verbatim."""
-        return resolve_model_name(name, self._by_name)
+        return self._names.resolve(name)
 
     def find(self, name: str) -> ModelRow | None:
         """Return the row that ``name`` means, or ``None``."""

@@ -7,7 +7,8 @@ Pure functions. Giving a name is strict (:func:`check_model_name`), asking by na
 import difflib
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from urllib.parse import unquote
 
 from blazar_store.errors import NameReserved
@@ -65,7 +66,7 @@ def fold_name(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-def resolve_model_name(name: str, names: Collection[str]) -> str:
+def resolve_model_name(name: str, names: Iterable[str]) -> str:
     """Return the row that a client's ``name`` means, or ``name`` itself, verbatim, when no row fits.
 
     In this order, each step only if that row exists:
@@ -81,19 +82,35 @@ def resolve_model_name(name: str, names: Collection[str]) -> str:
         name: As the client wrote it.
         names: The names of all rows.
     """
-    known = names if isinstance(names, (set, frozenset, dict)) else frozenset(names)
-    candidates = list(dict.fromkeys(_spellings(name)))
-    for candidate in candidates:
-        if candidate in known:
-            return candidate
-    folded: dict[str, list[str]] = {}
-    for row in known:
-        folded.setdefault(fold_name(row), []).append(row)
-    for candidate in candidates:
-        rows = folded.get(fold_name(candidate), [])
-        if len(rows) == 1:
-            return rows[0]
-    return name
+    return NameTable(names).resolve(name)
+
+
+class NameTable:
+    """The names of all rows, ready for many questions: a name that is asked for as it stands costs one look-up."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    @cached_property
+    def _folded(self) -> dict[str, list[str]]:
+        folded: dict[str, list[str]] = {}
+        for row in self._names:
+            folded.setdefault(fold_name(row), []).append(row)
+        return folded
+
+    def resolve(self, name: str) -> str:
+        """Return what :func:`resolve_model_name` returns."""
+        if name in self._names:
+            return name
+        candidates = list(dict.fromkeys(_spellings(name)))
+        for candidate in candidates:
+            if candidate in self._names:
+                return candidate
+        for candidate in candidates:
+            rows = self._folded.get(fold_name(candidate), [])
+            if len(rows) == 1:
+                return rows[0]
+        return name
 
 
 def _spellings(name: str) -> Iterator[str]:
