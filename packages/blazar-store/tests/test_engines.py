@@ -117,7 +117,7 @@ def test_in_tree_path_is_stored_relative_and_follows_the_directory(tmp_path: Pat
 
 def test_path_given_through_a_link_is_in_tree_too(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "data")
-    layout.prepare()
+    layout.engines_dir.mkdir(parents=True)
     (tmp_path / "link").symlink_to(layout.data_dir)
     with Store(layout) as store:
         store.add_engine(make_engine("b1", server_path=tmp_path / "link" / "engines" / "b1" / "llama-server"))

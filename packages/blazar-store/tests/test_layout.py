@@ -124,6 +124,14 @@ def test_long_path_moves_the_sockets_to_a_short_private_directory(tmp_path: Path
     assert not layout.short_dir.exists()
 
 
+def test_usual_data_directory_needs_nothing_outside_itself(public_dir: Path) -> None:
+    layout = Layout(public_dir / "data", short_root=public_dir / "short")
+    layout.prepare()
+    assert not (public_dir / "short").exists()
+    for child in ("m", "m#2", "模" * 300):
+        assert layout.child_socket(child).parent == layout.sockets_dir
+
+
 @given(st.integers(min_value=1, max_value=120), st.text(min_size=1, max_size=200))
 def test_socket_paths_always_fit_the_kernel(length: int, child: str) -> None:
     layout = Layout(Path("/nowhere") / ("d" * length))

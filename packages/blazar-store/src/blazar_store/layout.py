@@ -154,12 +154,18 @@ class Layout:
         return self._short_enough(self.run_dir / "control.sock", "control.sock")
 
     def child_socket(self, child: str) -> Path:
-        """Return where a child listens; the name ends in ``.sock``, by which llama-server knows a unix socket."""
-        stem = hashlib.sha256(child.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        return self._short_enough(self.sockets_dir / f"{encode_name(child)}.sock", f"child-{stem}.sock")
+        """Return where a child listens; the name ends in ``.sock``, by which llama-server knows a unix socket.
+
+        A long name is replaced by a hash before a long directory is replaced by the short one.
+        """
+        path = self.sockets_dir / f"{encode_name(child)}.sock"
+        if _fits(path):
+            return path
+        short_name = f"child-~{hashlib.sha256(child.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}.sock"
+        return self._short_enough(self.sockets_dir / short_name, short_name)
 
     def _short_enough(self, path: Path, short_name: str) -> Path:
-        return path if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES else self.short_dir / short_name
+        return path if _fits(path) else self.short_dir / short_name
 
     # Making it
 
@@ -176,8 +182,8 @@ class Layout:
             make_directory(directory)
         make_directory(self.run_dir, mode=0o700)
         make_directory(self.sockets_dir, mode=0o700)
-        # The longest child socket decides: any child's may need the short directory.
-        if len(os.fsencode(self.sockets_dir)) + _MAX_ENCODED + len("/.sock") > MAX_SOCKET_PATH_BYTES:
+        # The deepest path decides, for it may be needed: a child's whose name is replaced by its hash.
+        if self.child_socket("x" * MAX_SOCKET_PATH_BYTES).parent == self.short_dir:
             make_directory(self.short_dir, mode=0o700)
             require_private(self.short_dir)
 
@@ -198,6 +204,10 @@ class Layout:
         if path.parent == self.short_dir and not is_private(self.short_dir):
             return None
         return path
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES
 
 
 def is_private(directory: Path) -> bool:
