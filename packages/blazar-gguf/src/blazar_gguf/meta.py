@@ -119,6 +119,11 @@ class GgufMeta:
         """Bytes from the start of the file to the end of the last tensor info."""
         return self.layout.header_bytes
 
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes of tensor data beyond the end of the file: a download that has not finished."""
+        return self.layout.missing_bytes
+
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is odd about the file, one sentence each; the engine refuses most of these."""

@@ -81,11 +81,14 @@ class LoadPrediction:
         outcome: loads, refuses (the engine exits with an error), or aborts (it kills its own process).
         reason: for a person, empty when it loads.
         rule: stable kebab-case name of the rule that decided, empty when it loads.
+        build_specific: another build of the engine may load the file all the same: an architecture, tokenizer or
+            tensor type that is newer than the rules, or one that a fork adds. Worth a try; never set for aborts.
     """
 
     outcome: Prediction
     reason: str = ""
     rule: str = ""
+    build_specific: bool = False
 
     @property
     def loads(self) -> bool:
