@@ -6,7 +6,6 @@ from blazar_store.errors import ConfigInvalid
 from blazar_store.settings import (
     ModelSettings,
     Settings,
-    capped_cache_ram_mb,
     load_settings,
     parse_settings,
 )
@@ -317,16 +316,3 @@ def test_model_knobs_without_any_setting() -> None:
 
 def test_model_table_is_found_in_another_case() -> None:
     assert parse("[models.Qwen]\nslots = 1").for_model("qwen").slots == 1
-
-
-@pytest.mark.parametrize(
-    ("set_mb", "ram_gib", "expected_mb"),
-    [
-        pytest.param(8192, 64, 8192, id="plenty"),
-        pytest.param(8192, 8, 2457, id="capped at 30 %"),
-        pytest.param(0, 8, 0, id="off"),
-    ],
-)
-def test_prompt_cache_never_takes_more_than_30_percent_of_memory(set_mb: int, ram_gib: int, expected_mb: int) -> None:
-    settings = Settings(cache_ram_mb=set_mb)
-    assert capped_cache_ram_mb(settings, physical_ram_bytes=ram_gib * 2**30) == expected_mb

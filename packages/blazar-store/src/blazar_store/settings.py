@@ -10,7 +10,6 @@ from blazar_store.settings_fields import (
     ModelSettings,
     Settings,
     Sources,
-    capped_cache_ram_mb,
 )
 from blazar_store.settings_files import load_settings, parse_settings
 from blazar_store.settings_watch import FileStamp, Reload, SettingsWatch, changed, file_stamp
@@ -32,7 +31,6 @@ __all__ = [
     "Settings",
     "SettingsWatch",
     "Sources",
-    "capped_cache_ram_mb",
     "changed",
     "describe_settings",
     "file_stamp",

@@ -293,11 +293,3 @@ def _file(text: str | None) -> Path | None:
 
 def _first(own: int | None, general: int) -> int:
     return general if own is None else own
-
-
-def capped_cache_ram_mb(settings: Settings, *, physical_ram_bytes: int) -> int:
-    """Return the MiB an engine's prompt cache may have: what is set, but at most 30 % of the machine's memory.
-
-    Without the cap the default alone has swapped a small machine to death.
-    """
-    return min(settings.cache_ram_mb, physical_ram_bytes * 3 // 10 // 2**20)
