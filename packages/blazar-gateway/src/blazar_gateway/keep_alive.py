@@ -4,7 +4,6 @@ Ollama's form is a Go duration (``5m``, ``1h30m``, ``1500ms``); numbers, and str
 Anything negative is for ever, 0 unloads after the answer.
 """
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -47,7 +46,7 @@ def parse_keep_alive(value: object) -> KeepAlive | None:
         case bool():
             raise _refused(value)
         case int() | float():
-            return _from_seconds(float(value), value)
+            return _from_seconds(value, value)
         case str():
             text = value.strip()
             return _from_text(text) if text else None
@@ -65,12 +64,12 @@ def _from_text(text: str) -> KeepAlive:
     return _from_seconds(-seconds if duration[1] == "-" else seconds, text)
 
 
-def _from_seconds(seconds: float, given: object) -> KeepAlive:
-    if math.isnan(seconds):
+def _from_seconds(seconds: int | float, given: object) -> KeepAlive:
+    if seconds != seconds:  # NaN
         raise _refused(given)
     if seconds < 0 or seconds > FOREVER_S:
         return KeepAlive(None)
-    return KeepAlive(seconds)
+    return KeepAlive(float(seconds))
 
 
 def _refused(given: object) -> InvalidRequest:

@@ -24,16 +24,17 @@ class FrameBuffer:
             data = self._rest + data
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        end = data.rfind(END) + 2
-        if end == len(data):
-            self._rest = b""
-            return data
-        if end == 1:
+        found = data.rfind(END)
+        if found < 0:
             if len(data) > MAX_FRAME_BYTES:
                 self._rest = b""
                 return data
             self._rest = data
             return b""
+        end = found + 2
+        if end == len(data):
+            self._rest = b""
+            return data
         self._rest = data[end:]
         return data[:end]
 

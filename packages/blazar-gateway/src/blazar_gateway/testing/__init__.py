@@ -4,6 +4,7 @@ Fakes are named for how they misbehave. :mod:`~blazar_gateway.testing.contract` 
 fakes and the real one pass it alike.
 """
 
+from blazar_gateway.testing.client import Answer, RawClient, fetch
 from blazar_gateway.testing.engine import Exchange, ScriptedEngine
 from blazar_gateway.testing.frames import chat_frame, chat_stream, completion_frame, done_frame, error_frame
 from blazar_gateway.testing.neighbours import (
@@ -20,6 +21,7 @@ from blazar_gateway.testing.neighbours import (
 )
 
 __all__ = [
+    "Answer",
     "Exchange",
     "FakeLease",
     "FixedCatalogue",
@@ -27,6 +29,7 @@ __all__ = [
     "HangsThenRecovers",
     "LoadingHost",
     "PlainSettings",
+    "RawClient",
     "ReadyHost",
     "RecordingDaemon",
     "RefusingHost",
@@ -37,4 +40,5 @@ __all__ = [
     "completion_frame",
     "done_frame",
     "error_frame",
+    "fetch",
 ]

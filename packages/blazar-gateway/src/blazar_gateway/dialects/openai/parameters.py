@@ -33,11 +33,11 @@ def check_fields(fields: JsonObject, checks: Mapping[str, Check]) -> bool:
 
 
 def whole_number(name: str, value: object) -> object:
-    """Accept an integer; turn ``1.0`` into 1."""
+    """Accept an integer; turn ``1.0`` into 1. One beyond 64 bits was parsed as a float, and stays one."""
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        return int(value) if abs(value) < 2**63 else value
     raise _wrong(name, value, "a whole number")
 
 
