@@ -159,12 +159,12 @@ class Process:
             self._listener.close()
             self._listener = None
         self._console.server("operator()", "operator(): cleaning up before exit...")
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.freeze()
         started_s = time.monotonic()
         ping_s = self._settings.ping_interval_s
         while True:
-            busy = {connection for connection in self._connections if connection.is_busy}
+            busy = {each for each in self._connections if each.is_busy and not each.client_left.is_set}
             stuck = busy - self._streaming
             patient = time.monotonic() - started_s < ping_s + 1 if ping_s > 0 else True
             if not stuck and not (busy and patient):

@@ -21,7 +21,8 @@ class Settings:
         parallel = line.number("-np", -1)
         self.slots_are_auto = parallel < 0
         self.slots = 4 if self.slots_are_auto else parallel
-        self.unified = bool(line.switch("-kvu", self.slots_are_auto))
+        # Slots chosen by the engine share one pool, whatever else is said (observed).
+        self.unified = self.slots_are_auto or bool(line.switch("-kvu", False))
         self.predict = line.number("-n", -1)
         self.batch = line.number("-b", 2048)
         self.aliases = sorted({alias for alias in line.text("-a").split(",") if alias})
