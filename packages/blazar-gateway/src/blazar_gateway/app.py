@@ -1,16 +1,19 @@
 """The application, the table of its routes, and the server settings it relies on."""
 
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
+from typing_extensions import override
 
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
 from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost
-from blazar_gateway.routes import calls, control, generation, listings, probes
+from blazar_gateway.routes import calls, control, generation, listings, messages, probes
 from blazar_routing.errors import MethodNotAllowed, UnsupportedEndpoint
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -29,6 +32,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/chat/completions": {"POST": generation.chat},
         "/v1/completions": {"POST": generation.completions},
         "/completions": {"POST": generation.completions},
+        "/v1/messages": {"POST": messages.messages},
+        "/v1/messages/count_tokens": {"POST": messages.count_tokens},
         "/tokenize": {"POST": calls.tokenize},
         "/detokenize": {"POST": calls.detokenize},
         "/apply-template": {"POST": calls.apply_template},
@@ -42,6 +47,23 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
 
 _MODEL_PATH = re.compile(r"(?:/v1)?/models/.+")
 _SLASHES = re.compile(r"/{2,}")
+
+
+class _WithoutTheirBytes(logging.Filter):
+    """Keeps what a client sent out of the log: a parser's complaint quotes it, and it may be part of a prompt."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+            record.msg = f"broken HTTP from a client ({type(record.exc_info[1]).__name__})"
+            record.args = ()
+            record.exc_info = None
+            record.levelno, record.levelname = logging.INFO, "INFO"
+        return True
+
+
+_server_log = logging.getLogger("blazar.gateway.http")
+_server_log.addFilter(_WithoutTheirBytes())
 
 
 def create_app(
@@ -88,13 +110,24 @@ def create_app(
     return app
 
 
-def create_runner(app: web.Application) -> web.AppRunner:
+def create_runner(app: web.Application, *, drain_s: float = 10.0) -> web.AppRunner:
     """Return a runner with the settings that the application relies on.
 
     A handler is cancelled when its client leaves, which is what frees an engine's slot. Bodies are unpacked by the
     application, within its limit. Requests are logged by the application, under their ids.
+
+    Args:
+        app: What :func:`create_app` returned.
+        drain_s: Seconds that requests have to end by themselves when the runner is cleaned up.
     """
-    return web.AppRunner(app, handler_cancellation=True, auto_decompress=False, access_log=None)
+    return web.AppRunner(
+        app,
+        handler_cancellation=True,
+        auto_decompress=False,
+        access_log=None,
+        logger=_server_log,
+        shutdown_timeout=drain_s,
+    )
 
 
 async def _close_children(app: web.Application) -> AsyncIterator[None]:

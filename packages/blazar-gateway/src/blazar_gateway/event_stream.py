@@ -21,6 +21,11 @@ HEADERS = {
 }
 
 
+def comment_frame(text: str) -> bytes:
+    """Return a comment, which every client of event streams passes over."""
+    return f": {text}\n\n".encode()
+
+
 class ClientGone(ConnectionError):
     """The client has closed its end; nobody is left to answer.
 
@@ -37,17 +42,27 @@ class EventStream:
         traffic: Counts open streams.
         ping_s: Seconds of silence after which a comment is sent; 0 sends none.
         comment: Returns the comment's text at that moment.
+        as_frame: Writes that text as a frame; a dialect that has pings of its own sends those.
 
     Attributes:
         headers: What is added to the stream's own headers when it opens.
         has_content: Whether something else than comments has been sent.
     """
 
-    def __init__(self, request: web.Request, *, traffic: Traffic, ping_s: float, comment: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        *,
+        traffic: Traffic,
+        ping_s: float,
+        comment: Callable[[], str],
+        as_frame: Callable[[str], bytes] = comment_frame,
+    ) -> None:
         self._request = request
         self._traffic = traffic
         self._ping_s = ping_s
         self._comment = comment
+        self._as_frame = as_frame
         self._loop = asyncio.get_running_loop()
         self.headers: Mapping[str, str] = {}
         self.has_content = False
@@ -138,7 +153,7 @@ class EventStream:
         # A client that has gone is noticed by whoever handles its request; a comment has nobody to tell.
         with contextlib.suppress(ConnectionError):
             response = await self.open()
-            await response.write(f": {self._comment()}\n\n".encode())
+            await response.write(self._as_frame(self._comment()))
 
 
 async def write_to_the_end(request: web.Request, response: web.StreamResponse, data: bytes = b"") -> None:

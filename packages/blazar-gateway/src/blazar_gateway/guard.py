@@ -31,7 +31,9 @@ _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 
 _PREFLIGHT_AGE_S = "600"
 
-_EXPOSED = "x-request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after"
+_EXPOSED = (
+    "x-request-id, request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after"
+)
 
 _ids = itertools.count()
 _id_prefix = f"req_{os.urandom(5).hex()}"
@@ -112,6 +114,8 @@ async def mark_answer(request: web.Request, response: web.StreamResponse) -> Non
     request_id = request.get(REQUEST_ID)
     if request_id is not None:
         headers["x-request-id"] = headers["x-blazar-request-id"] = request_id
+        if "anthropic-version" in request.headers or request.path.startswith("/v1/messages"):
+            headers["request-id"] = request_id
     if hdrs.ORIGIN in request.headers:
         headers[hdrs.VARY] = "Origin"
         # Not for an origin that was refused: its page is not to read even the refusal.

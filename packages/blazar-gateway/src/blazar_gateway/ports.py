@@ -231,6 +231,7 @@ class ModelCard:
         context_length: Tokens the model was trained for, or ``None``.
         capabilities: Ollama's words: ``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``.
         engine: The kind that serves it.
+        template_readable: Whether its chat template could be read. If not, what ``capabilities`` leaves out is unknown.
     """
 
     name: str
@@ -246,6 +247,7 @@ class ModelCard:
     context_length: int | None
     capabilities: tuple[str, ...] = ("completion",)
     engine: str = "llamacpp"
+    template_readable: bool = True
 
 
 class Catalogue(Protocol):

@@ -55,6 +55,8 @@ class ChatEvents:
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and not choice.get("index"):
                 yield from self._choice(choice)
+        if "choices" not in chunk and isinstance(chunk.get("content"), str):
+            yield from self._native(chunk)
         if usage := chunk.get("usage"):
             yield usage_reported(usage, chunk.get("timings"))
 
@@ -62,7 +64,8 @@ class ChatEvents:
         delta = choice.get("delta") or choice.get("message") or {}
         if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
             yield Reasoning(str(reasoning))
-        if text := delta.get("content"):
+        # Text completions have their text in the choice itself.
+        if text := delta.get("content") or choice.get("text"):
             yield Text(str(text))
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
@@ -70,6 +73,19 @@ class ChatEvents:
         if (reason := choice.get("finish_reason")) and not self._finished:
             self._finished = True
             yield Finished(self._reason(str(reason)))
+
+    def _native(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
+        """Yield the events of a chunk in llama-server's own form (``/completion``, ``/infill``)."""
+        if chunk["content"]:
+            yield Text(chunk["content"])
+        if chunk.get("stop") and not self._finished:
+            self._finished = True
+            yield Finished(FinishReason.LENGTH if chunk.get("stop_type") == "limit" else FinishReason.STOP)
+            counts = {
+                "prompt_tokens": chunk.get("tokens_evaluated"),
+                "completion_tokens": chunk.get("tokens_predicted"),
+            }
+            yield usage_reported(counts, chunk.get("timings"))
 
     def _tool_call(self, call: Mapping[str, Any]) -> Iterator[Event]:
         function = call.get("function") or {}

@@ -20,7 +20,7 @@ async def models(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     cards = gateway.catalogue.cards()
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
-        return json_answer(anthropic_models.model_list(cards))
+        return json_answer(anthropic_models.model_list(cards, _by_model(gateway), request.query))
     return json_answer(openai_models.model_list(cards, _by_model(gateway)))
 
 
@@ -28,10 +28,10 @@ async def model(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models/{id}``; slashes in the name may be percent-encoded or not."""
     gateway = request.app[GATEWAY]
     # From the raw path: the decoded one cannot tell a name's slash from a separator, nor %2525 from %25.
-    name = unquote(request.rel_url.raw_path.partition("/models/")[2])
+    name = unquote(request.rel_url.raw_path.partition("/models/")[2].rstrip("/"))
     card = get_card(gateway, name)
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
-        return json_answer(anthropic_models.model_object(card))
+        return json_answer(anthropic_models.model_object(card, _by_model(gateway).get(card.name)))
     return json_answer(openai_models.model_object(card, _by_model(gateway).get(card.name)))
 
 

@@ -1,1 +1,1 @@
-"""Anthropic's wire API: so far the shape of its model list; Messages come later."""
+"""Anthropic's wire API: Messages, token counts and the model list."""

@@ -6,8 +6,10 @@ of a call's arguments is held back until they are complete, since a call is one 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import orjson
 
 from blazar_gateway.dialects.events import (
     Event,
@@ -54,15 +56,32 @@ class MessageStream:
         self._finished: Finished | None = None
         self._usage: UsageReported | None = None
         self._started = False
+        self._text_head = b""
         self._call: int | None = None
         self._arguments = ""
         self._held: list[_Piece] = []
 
-    def write(self, event: Event) -> Iterator[bytes]:
-        """Yield the frames for one event."""
-        if not self._started and not isinstance(event, Failed):
+    def begin(self) -> Iterator[bytes]:
+        """Yield the opening frame, once; it may be sent before the engine has said anything."""
+        if not self._started:
             self._started = True
             yield frame("message_start", {"message": self._message})
+
+    def write_all(self, events: Sequence[Event]) -> bytes:
+        """Return the frames for some events."""
+        out: list[bytes] = []
+        for event in events:
+            if type(event) is Text and self._open == "text":
+                # What nearly every event is; the block is open and no call is, so the frame is all there is to it.
+                out.append(self._text_head + orjson.dumps(event.text) + b"}}\n\n")
+            else:
+                out += self.write(event)
+        return b"".join(out)
+
+    def write(self, event: Event) -> Iterator[bytes]:
+        """Yield the frames for one event."""
+        if not isinstance(event, Failed):
+            yield from self.begin()
         match event:
             case Started():
                 pass
@@ -135,6 +154,10 @@ class MessageStream:
         yield from self._close()
         self._index += 1
         self._open = kind
+        self._text_head = (
+            f'event: content_block_delta\ndata: {{"type":"content_block_delta","index":{self._index},'
+            '"delta":{"type":"text_delta","text":'
+        ).encode()
         yield frame("content_block_start", {"index": self._index, "content_block": block})
 
     def _close(self) -> Iterator[bytes]:

@@ -123,7 +123,19 @@ def parse_chat(body: bytes) -> Generation:
     Raises:
         InvalidRequest: It is not one; the error names the field.
     """
-    fields = parse_object(body)
+    return check_chat(parse_object(body), raw=body)
+
+
+def check_chat(fields: JsonObject, *, raw: bytes | None = None) -> Generation:
+    """Return the generation that a chat's fields ask for, checked and repaired in place.
+
+    Args:
+        fields: The body.
+        raw: The bytes it was parsed from, or ``None`` for a body that another dialect was translated to.
+
+    Raises:
+        InvalidRequest: It is not one; the error names the field.
+    """
     changed = check_fields(fields, _CHAT_CHECKS)
     model = _model(fields)
     if "messages" not in fields:
@@ -135,7 +147,7 @@ def parse_chat(body: bytes) -> Generation:
         changed |= check_response_format(fields)
     if "max_completion_tokens" in fields:
         changed |= _unify_limits(fields)
-    return _generation(Surface.CHAT, model, fields, prompts=1, raw=None if changed else body)
+    return _generation(Surface.CHAT, model, fields, prompts=1, raw=None if changed else raw)
 
 
 def parse_completion(body: bytes) -> Generation:

@@ -1,0 +1,85 @@
+"""From a translated chat to a run: checked, gated, and given its place in the queue."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from blazar_gateway.chat_runs import Run
+from blazar_gateway.context import GATEWAY
+from blazar_gateway.dialects.openai.generation import Generation, check_chat
+from blazar_gateway.domains import Domain, check_domain, check_media
+from blazar_gateway.keep_alive import parse_keep_alive
+from blazar_gateway.ports import ModelCard
+from blazar_gateway.thinking import set_thinking
+from blazar_gateway.tickets import make_ticket
+
+
+def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str | None) -> Generation:
+    """Return the generation that a canonical body asks for.
+
+    Args:
+        body: As a dialect translated it.
+        card: The model's row; what was written for its name is replaced by the row's own.
+        think: The client's wish, ``None`` when it has none.
+
+    Raises:
+        InvalidRequest: It is malformed, or the model cannot do it.
+    """
+    check_domain(card, Domain.TEXT)
+    fields = {**body, "model": card.name}
+    asked = check_chat(fields)
+    check_media(fields["messages"], card)
+    set_thinking(fields, card, think=think)
+    return asked
+
+
+def make_run(
+    request: web.Request,
+    asked: Generation,
+    *,
+    body_bytes: int,
+    session: str | None = None,
+    keep_alive: object = None,
+    stop_words: tuple[str, ...] = (),
+) -> Run:
+    """Return a run of a chat or completion.
+
+    Args:
+        request: The client's.
+        asked: What :func:`prepare_chat` returned.
+        body_bytes: Of the client's body; decides the class and the estimate of the prompt.
+        session: The conversation, as far as the body says.
+        keep_alive: As the client wrote it.
+        stop_words: Strings that the gateway looks for, because the client wants to know which was met.
+
+    Raises:
+        InvalidRequest: ``keep_alive`` or a scheduling header is malformed.
+    """
+    if stop_words:
+        # The stream is closed at the match, so its last chunk's count is all there will be.
+        asked.fields["timings_per_token"] = True
+    return Run(
+        request=request,
+        gateway=request.app[GATEWAY],
+        ticket=make_ticket(
+            model=asked.model,
+            headers=request.headers,
+            body_bytes=body_bytes,
+            choices=1,
+            max_tokens=asked.max_tokens,
+            session=session or asked.session,
+        ),
+        path=asked.surface,
+        streamed=asked.streamed_body(),
+        plain=asked.plain_body() if asked.fields.get("tools") else None,
+        keep_alive=parse_keep_alive(keep_alive),
+        stop_words=stop_words,
+        one_call=asked.fields.get("parallel_tool_calls") is False,
+    )
+
+
+def as_bytes(value: object) -> bytes:
+    """Return an answer's object as JSON."""
+    return orjson.dumps(value)

@@ -1,0 +1,235 @@
+"""Running a canonical request against a lease, for the dialects that are translated.
+
+The engine is always asked for a stream, which it stops working on when it is closed: that is how a client that leaves,
+and a stop string that is met, free its slot. What comes is turned into canonical events; whoever translates them into
+a dialect never sees a byte of the engine's.
+
+As with the passthrough, a child that hangs is replaced once, as long as the client has seen nothing of an answer.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+from aiohttp import web
+
+from blazar_gateway.answers import send_whole, timing_headers
+from blazar_gateway.child_calls import ChildCall
+from blazar_gateway.context import Gateway
+from blazar_gateway.dialects.engine_chunks import not_json
+from blazar_gateway.dialects.engine_stream import EngineStream
+from blazar_gateway.dialects.events import Event
+from blazar_gateway.dialects.openai import engine_errors
+from blazar_gateway.error_responses import EngineRefusal, WireError, wire_error
+from blazar_gateway.event_stream import EventStream
+from blazar_gateway.ids import new_call_id
+from blazar_gateway.keep_alive import KeepAlive
+from blazar_gateway.leases import Borrowed, ChildStalled
+from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
+from blazar_routing.ticket import Ticket
+
+
+class Translation(Protocol):
+    """One answer being written in a client's dialect."""
+
+    def begin(self, borrowed: Borrowed) -> bytes:
+        """Return what can be sent as soon as the engine has taken the request; called again after a second try."""
+
+    def write(self, events: Sequence[Event]) -> bytes:
+        """Return what can be sent for some events, ``b""`` for nothing."""
+
+    async def end(self, borrowed: Borrowed) -> bytes:
+        """Return what closes an answer that finished; the lease is still held."""
+
+    def fail(self, wire: WireError) -> bytes:
+        """Return what ends an answer that broke after it had begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A request to an engine with everything that is needed to serve it.
+
+    Attributes:
+        request: The client's.
+        gateway: Whose it is.
+        ticket: Its place in the queue.
+        path: On the engine.
+        streamed: The body that asks for a stream with usage.
+        plain: The body that asks for one answer, or ``None`` where that is no way out.
+        keep_alive: What the client says of it.
+        stop_words: Strings that the gateway looks for.
+        one_call: Whether the client takes one tool call at most.
+    """
+
+    request: web.Request
+    gateway: Gateway
+    ticket: Ticket
+    path: str
+    streamed: bytes
+    plain: bytes | None = None
+    keep_alive: KeepAlive | None = None
+    stop_words: tuple[str, ...] = ()
+    one_call: bool = False
+
+    def borrow(self) -> Borrowed:
+        """Return the lease to enter."""
+        return Borrowed(self.gateway, self.ticket)
+
+    def call(self, borrowed: Borrowed, body: bytes) -> ChildCall:
+        """Return the call to enter."""
+        if self.keep_alive is not None:
+            self.gateway.host.keep(self.ticket.model, self.keep_alive.seconds)
+        return ChildCall(self.gateway, borrowed, self.path, body)
+
+    def reader(self) -> EngineStream:
+        """Return what turns the engine's bytes into events."""
+        return EngineStream(new_call_id=new_call_id, one_call=self.one_call, stop_words=self.stop_words)
+
+    def count(self, reader: EngineStream) -> None:
+        """Account for what was used, whether the answer was finished or not."""
+        usage = reader.usage()
+        self.gateway.traffic.prompt_tokens += usage.prompt_tokens
+        self.gateway.traffic.completion_tokens += usage.completion_tokens
+
+    def stalled(self) -> EngineStalled:
+        """Return the error of a child that hangs, where its status can still be sent."""
+        return EngineStalled(model=self.ticket.model, seconds=self.gateway.settings().child_header_timeout_secs)
+
+    def broke_off(self) -> EngineUnreachable:
+        """Return the error of a child that hangs in the middle of an answer."""
+        limit_s = self.gateway.settings().child_header_timeout_secs
+        reason = f"it sent nothing for {limit_s:g} s and showed no progress"
+        return EngineUnreachable(model=self.ticket.model, reason=reason)
+
+
+async def run_stream(run: Run, out: EventStream, translation: Translation) -> web.StreamResponse:
+    """Serve a stream, and return the answer once its last byte has left.
+
+    Raises:
+        LaneError: Nothing has been sent yet, so the failure has its own status.
+        EngineRefusal: Likewise.
+    """
+    seen = _Seen()
+    try:
+        try:
+            return await _relay(run, out, translation, seen)
+        except ChildStalled:
+            if seen.content:
+                raise run.broke_off() from None
+        try:
+            return await _relay(run, out, translation, seen)
+        except ChildStalled:
+            raise (run.broke_off() if seen.content else run.stalled()) from None
+    except (LaneError, EngineRefusal) as error:
+        if out.response is None:
+            raise
+        run.gateway.traffic.failed += 1
+        wire = error.wire if isinstance(error, EngineRefusal) else wire_error(error)
+        return await out.end(translation.fail(wire))
+    finally:
+        out.close()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Whether the client has seen something of an answer; a second try would contradict it."""
+
+    content: bool = False
+
+
+async def _relay(run: Run, out: EventStream, translation: Translation, seen: _Seen) -> web.StreamResponse:
+    async with run.borrow() as borrowed:
+        reader = run.reader()
+        out.headers = {**out.headers, **timing_headers(borrowed.lease)}
+        try:
+            async with run.call(borrowed, run.streamed) as call:
+                await call.check_status()
+                if not call.is_stream:
+                    raise await _no_stream(call)
+                if opening := translation.begin(borrowed):
+                    await out.write(opening)
+                while not reader.stopped and reader.error is None and (data := await call.read()):
+                    if (events := reader.feed(data)) and (frames := translation.write(events)):
+                        seen.content = True
+                        await out.write(frames)
+            rest = translation.write(reader.finish())
+        finally:
+            run.count(reader)
+        await _check_end(reader, borrowed)
+        return await out.end(rest + await translation.end(borrowed))
+
+
+async def run_whole(run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]]) -> web.StreamResponse:
+    """Serve an answer in one piece, and return it once its last byte has left.
+
+    Args:
+        run: The request.
+        finish: Makes the answer's body of its events, while the lease is held.
+
+    Raises:
+        LaneError: Why there is no answer.
+        EngineRefusal: The engine's own reason.
+    """
+    try:
+        return await _assemble(run, finish)
+    except ChildStalled:
+        pass  # nothing was sent to the client, so a second child may try
+    try:
+        return await _assemble(run, finish)
+    except ChildStalled:
+        raise run.stalled() from None
+
+
+async def _assemble(run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]]) -> web.StreamResponse:
+    async with run.borrow() as borrowed:
+        reader = run.reader()
+        events: list[Event] = []
+        try:
+            async with run.call(borrowed, run.streamed) as call:
+                await call.check_status()
+                if not call.is_stream:
+                    raise await _no_stream(call)
+                while not reader.stopped and reader.error is None and (data := await call.read()):
+                    events += reader.feed(data)
+            events += reader.finish()
+        finally:
+            run.count(reader)
+        if run.plain is not None and reader.error is not None and engine_errors.is_parse_trouble(reader.error):
+            reader, events = await _ask_plainly(run, borrowed, run.plain)
+        await _check_end(reader, borrowed)
+        body = await finish(events, borrowed)
+        return await send_whole(run.request, body, timing_headers(borrowed.lease))
+
+
+async def _ask_plainly(run: Run, borrowed: Borrowed, body: bytes) -> tuple[EngineStream, list[Event]]:
+    """Ask once more without a stream: then the engine parses the text once, at the end."""
+    async with run.call(borrowed, body) as call:
+        await call.check_status()
+        answer = await call.read_all()
+    reader = run.reader()
+    try:
+        parsed = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        parsed = not_json()
+    events = reader.take_answer(parsed)
+    run.count(reader)
+    return reader, events
+
+
+async def _check_end(reader: EngineStream, borrowed: Borrowed) -> None:
+    """Return if the model said why it stopped.
+
+    Raises:
+        EngineRefusal: The engine reported an error in its stream.
+        LaneError: The stream broke off.
+    """
+    if reader.error is not None:
+        raise EngineRefusal(engine_errors.from_object(reader.error))
+    if not reader.finished:
+        raise await borrowed.lease.explain_failure(None)
+
+
+async def _no_stream(call: ChildCall) -> EngineRefusal:
+    body = await call.read_all(limit_bytes=4096)
+    return EngineRefusal(engine_errors.from_answer(502, body or b"the engine did not answer with a stream"))

@@ -1,0 +1,75 @@
+"""What a model row is for: a request at the wrong endpoint is told the right one, before anything is loaded."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import cast
+
+from blazar_gateway.ports import ModelCard
+from blazar_routing.errors import InvalidRequest
+
+
+class Domain(StrEnum):
+    """The kinds of work, by the capability that a row lists for it."""
+
+    TEXT = "completion"
+    EMBEDDING = "embedding"
+    IMAGES = "image"
+    TRANSCRIPTION = "transcription"
+    SPEECH = "speech"
+
+
+_KINDS: Mapping[Domain, tuple[str, str]] = {
+    Domain.TEXT: ("a text model", "POST /v1/chat/completions"),
+    Domain.EMBEDDING: ("an embedding model", "POST /v1/embeddings"),
+    Domain.IMAGES: ("an image model", "POST /v1/images/generations"),
+    Domain.TRANSCRIPTION: ("a speech recognition model", "POST /v1/audio/transcriptions"),
+    Domain.SPEECH: ("a voice", "POST /v1/audio/speech"),
+}
+_BY_ENGINE = {"sdcpp": Domain.IMAGES, "whisper": Domain.TRANSCRIPTION, "piper": Domain.SPEECH}
+
+
+def domain_of(card: ModelCard) -> Domain:
+    """Return what a row is for; a row that says nothing is a text model."""
+    if card.engine in _BY_ENGINE:
+        return _BY_ENGINE[card.engine]
+    for domain in Domain:
+        if domain.value in card.capabilities:
+            return domain
+    return Domain.TEXT
+
+
+def check_domain(card: ModelCard, wanted: Domain) -> None:
+    """Return if the row can do what an endpoint is for.
+
+    Raises:
+        InvalidRequest: It cannot; the text names the endpoint that it is for.
+    """
+    found = domain_of(card)
+    if found is wanted:
+        return
+    kind, endpoint = _KINDS[found]
+    needed, _ = _KINDS[wanted]
+    raise InvalidRequest(
+        f"model '{card.name}' is {kind}, and this endpoint needs {needed}. "
+        f"Use {endpoint} for it, or name another model (GET /v1/models lists them).",
+        param="model",
+    )
+
+
+def check_media(messages: object, card: ModelCard) -> None:
+    """Return unless the messages hold images and the model is known to be blind.
+
+    Raises:
+        InvalidRequest: They do; llama-server would answer 500, which clients repeat.
+    """
+    if "vision" in card.capabilities or not card.capabilities or not isinstance(messages, list):
+        return
+    for index, message in enumerate(cast("Sequence[Mapping[str, object]]", messages)):
+        content = message.get("content")
+        if type(content) is list and any(part.get("type") == "image_url" for part in content):
+            raise InvalidRequest(
+                f"messages[{index}] holds an image, and model '{card.name}' cannot see: it has no projector. "
+                "Choose a model whose capabilities list `vision` (GET /v1/models), or register this one with its "
+                "projector: `blazar models add MODEL.gguf --mmproj MMPROJ.gguf`.",
+                param=f"messages[{index}].content",
+            )
