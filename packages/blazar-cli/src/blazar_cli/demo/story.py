@@ -18,7 +18,7 @@ from blazar_cli.demo.engine_check import EngineVersion, check_engine
 from blazar_cli.demo.question import Measured, ask, load_model
 from blazar_cli.errors import ExtraMissing
 from blazar_cli.fetch_progress import fetch_progress
-from blazar_cli.parts import PARTS, ensure_part, part_sha256
+from blazar_cli.parts import choose_part, ensure_part, part_sha256
 from blazar_cli.registration import describe_model
 from blazar_store.layout import Layout
 from blazar_store.store import Store
@@ -53,7 +53,7 @@ def run_demo(model: DemoModel, *, prompt: str, keep: bool) -> None:
 
 
 def _fetched(part: str) -> Path:
-    title = PARTS[part].title
+    title = choose_part(part).title
     with fetch_progress(title) as progress:
         path = ensure_part(part, progress)
     click.echo(f"{title}: {path}")
