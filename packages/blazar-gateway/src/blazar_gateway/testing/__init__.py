@@ -19,6 +19,7 @@ from blazar_gateway.testing.neighbours import (
     RefusingHost,
     card,
 )
+from blazar_gateway.testing.served import Served, serve
 
 __all__ = [
     "Answer",
@@ -34,6 +35,7 @@ __all__ = [
     "RecordingDaemon",
     "RefusingHost",
     "ScriptedEngine",
+    "Served",
     "card",
     "chat_frame",
     "chat_stream",
@@ -41,4 +43,5 @@ __all__ = [
     "done_frame",
     "error_frame",
     "fetch",
+    "serve",
 ]
