@@ -1,5 +1,6 @@
 """Read GGUF model files: metadata, tensors, shards and chat templates, lazily and safely."""
 
+from blazar_gguf.copying import copy_with_metadata
 from blazar_gguf.encoding import Typed
 from blazar_gguf.errors import (
     GgufChanged,
@@ -67,6 +68,7 @@ __all__ = [
     "Typed",
     "UnsupportedVersion",
     "ValueType",
+    "copy_with_metadata",
     "ggml_type",
     "parse_metadata",
     "parse_shard_name",

@@ -120,25 +120,32 @@ class Cursor:
     def hop_strings(self, count: int, what: str) -> list[int]:
         """Step over ``count`` length-prefixed strings; return the position of each 1024th.
 
-        This loop is most of the time of reading a large model's header, hence the shape: no call, no check per
-        element beyond the two comparisons that keep it inside the buffer.
+        This is most of the time of reading a large model's header, hence the shape: batches run without any check,
+        and the one that leaves the buffer, which ``unpack_from`` notices, is gone through again with care.
+
+        Raises:
+            GgufTruncated: a string reaches beyond the end of the file.
         """
         index: list[int] = []
         width = self.width
         unpack = self._u64 if width == 8 else self._u32
-        done = 0
-        while done < count:
-            if done % STRIDE == 0:
-                index.append(self.pos)
-            i = self._at(width, what)
+        for first in range(0, count, STRIDE):
+            index.append(self.pos)
+            batch = min(STRIDE, count - first)
             buf = self._buf
-            last = len(buf) - width
-            for _ in range(min(STRIDE - done % STRIDE, count - done)):
-                i += unpack(buf, i)[0] + width
-                done += 1
-                if i > last:
-                    break
-            self.pos = self._base + i
+            i = self.pos - self._base
+            try:
+                for _ in range(batch):
+                    i += unpack(buf, i)[0] + width
+            except (struct.error, OverflowError):
+                self._hop_carefully(batch, what)
+            else:
+                self.pos = self._base + i
         if self.pos > self.size:
             raise self.truncated(what)
         return index
+
+    def _hop_carefully(self, count: int, what: str) -> None:
+        for _ in range(count):
+            length = self.length(what)  # moves pos past the prefix
+            self.pos += length

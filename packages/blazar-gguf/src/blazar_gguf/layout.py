@@ -22,6 +22,7 @@ class Layout:
 
     Attributes:
         tensors: infos in file order.
+        infos_offset: position of the first tensor info.
         header_bytes: position after the last tensor info.
         alignment: bytes; a power of two.
         data_offset: where the data section starts in the file.
@@ -31,6 +32,7 @@ class Layout:
     """
 
     tensors: tuple[TensorInfo, ...]
+    infos_offset: int
     header_bytes: int
     alignment: int
     data_offset: int
@@ -71,9 +73,14 @@ def _with_stored_bytes(tensors: tuple[TensorInfo, ...], data_bytes: int) -> tupl
 
 
 def lay_out(
-    fields: Mapping[str, Field], tensors: tuple[TensorInfo, ...], *, header_bytes: int, file_bytes: int
+    fields: Mapping[str, Field],
+    tensors: tuple[TensorInfo, ...],
+    *,
+    infos_offset: int,
+    header_bytes: int,
+    file_bytes: int,
 ) -> Layout:
-    """Work out sizes and note oddities.
+    """Work out sizes and note oddities; positions and sizes in bytes.
 
     Raises:
         GgufMalformed: the alignment is no power of two.
@@ -97,7 +104,7 @@ def lay_out(
     missing = max(0, data_offset + span - file_bytes) if tensors else 0
     if missing:
         warnings.append(f"the file is incomplete: {missing:,} bytes of tensor data are missing")
-    return Layout(tensors, header_bytes, alignment, data_offset, span, missing, tuple(warnings))
+    return Layout(tensors, infos_offset, header_bytes, alignment, data_offset, span, missing, tuple(warnings))
 
 
 def _contiguous(tensors: tuple[TensorInfo, ...], alignment: int) -> bool:

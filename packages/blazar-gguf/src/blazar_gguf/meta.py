@@ -65,7 +65,8 @@ class GgufMeta:
         fields = make_fields(values)
         listed = tuple(tensors)
         span = max((t.offset + t.n_bytes for t in listed), default=0)
-        return cls(fields, path=path, _made=lay_out(fields.known, listed, header_bytes=0, file_bytes=span))
+        made = lay_out(fields.known, listed, infos_offset=0, header_bytes=0, file_bytes=span)
+        return cls(fields, path=path, _made=made)
 
     @classmethod
     def from_walk(cls, walk: Walk) -> Self:

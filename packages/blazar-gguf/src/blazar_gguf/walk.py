@@ -17,7 +17,7 @@ import struct
 from typing import Final
 
 from blazar_gguf.cursor import Cursor
-from blazar_gguf.errors import GgufMalformed, NotGguf, UnsupportedVersion
+from blazar_gguf.errors import GgufError, GgufMalformed, NotGguf, UnsupportedVersion
 from blazar_gguf.layout import Layout, lay_out
 from blazar_gguf.source import Source
 from blazar_gguf.tensors import TensorInfo
@@ -128,10 +128,18 @@ class Walk:
                     return
                 fields[field.key] = field
                 n += 1
+            infos_offset = cursor.pos
             tensors = _read_tensors(cursor, self.n_tensors)
-            layout = lay_out(fields, tensors, header_bytes=cursor.pos, file_bytes=self.source.size)
-        except BaseException:
+            layout = lay_out(
+                fields,
+                tensors,
+                infos_offset=infos_offset,
+                header_bytes=cursor.pos,
+                file_bytes=self.source.size,
+            )
+        except GgufError as error:
             cursor.pos = pos
+            error.path = error.path or self.source.name or None
             raise
         self.fields, self._read, self.pending = fields, n, None
         self.layout = layout

@@ -15,6 +15,9 @@ _ENCODER_DECODERS: Final = frozenset({"t5"})
 _EQUAL_HEADS: Final = names("equal-heads")
 """Architectures whose graph asserts that key and value heads have the same size."""
 
+_WITHOUT_ROPE: Final = names("without-rope")
+"""Architectures that do not rotate, whatever ``rope.dimension_count`` says."""
+
 
 def check_context(meta: GgufMeta) -> LoadPrediction | None:
     """Assertions of the start-up that follow from the header."""
@@ -29,7 +32,23 @@ def check_context(meta: GgufMeta) -> LoadPrediction | None:
         )
     if meta.architecture in _EQUAL_HEADS and meta.key_length != meta.value_length:
         return abortion("head-sizes", f"key heads have {meta.key_length} elements and value heads {meta.value_length}")
+    objection = _check_rope(meta)
+    if objection is not None:
+        return objection
     return _check_gemma4(meta) if meta.architecture == "gemma4" else None
+
+
+def _check_rope(meta: GgufMeta) -> LoadPrediction | None:
+    """Rotary embeddings turn pairs of elements within a head."""
+    if meta.architecture in _WITHOUT_ROPE or not any(meta.head_counts[:1]):
+        return None
+    rot = meta.arch_int("rope.dimension_count", meta.key_length)
+    if rot % 2 or (rot > meta.key_length and not meta.is_latent):
+        return abortion(
+            "rope-dimensions",
+            f"rope.dimension_count is {rot}; the engine asserts an even number up to the {meta.key_length} of a head",
+        )
+    return None
 
 
 def _check_gemma4(meta: GgufMeta) -> LoadPrediction | None:

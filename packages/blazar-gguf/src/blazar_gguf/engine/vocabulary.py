@@ -8,7 +8,7 @@ from blazar_gguf.engine.names import names
 from blazar_gguf.engine.objection import abortion, refusal
 from blazar_gguf.meta import TOKENS_KEY, GgufMeta
 from blazar_gguf.types import LoadPrediction, ValueType
-from blazar_gguf.values import Field, LazyArray
+from blazar_gguf.values import SIZES, Field, LazyArray
 
 _PREFIX: Final = "tokenizer.ggml."
 _BPE: Final = frozenset({"gpt2", "hybriddna", "whitespace", "gemma4"})
@@ -122,6 +122,8 @@ def _check_tokens(meta: GgufMeta) -> LoadPrediction | None:
         objection = _check_not_text(field)
         if objection is not None:
             return objection
+        if name == "token_type" and SIZES.get(field.element_type or field.type) != 4:
+            return refusal("tokenizer-array", f"{field.key} holds {field.type_label}; the engine reads it as i32")
     if not tokens.count:
         return None
     if not _is_text(tokens):
