@@ -62,7 +62,7 @@ def test_the_whole_answer_of_a_cut_stream_is_the_same_text(shared: Served, model
 @pytest.mark.promise("stream:verbatim")
 def test_bytes_that_are_no_text_come_through_unchanged(shared: Served, model: StubModel) -> None:
     frame = b'data: {"choices":[{"index":0,"delta":{"content":"\xf0\x9f"}}]}\n\n'
-    slices = [list(frame[:40]), list(frame[40:]), list(b"data: [DONE]\n\n")]
+    slices = [{"hex": piece.hex()} for piece in (frame[:40], frame[40:], b"data: [DONE]\n\n")]
     answer = streamed(shared, {"slices": slices})
     assert frame in answer.body
     assert answer.body.endswith(b"data: [DONE]\n\n")
@@ -101,12 +101,8 @@ def test_the_usage_frame_comes_exactly_when_it_was_asked_for(
 
 @pytest.mark.promise("stream:usage-when-asked")
 def test_a_frame_without_choices_does_no_harm(shared: Served, model: StubModel) -> None:
-    chunks = [
-        {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]},
-        {"object": "chat.completion.chunk", "model": "m"},
-        {"choices": [{"index": 0, "delta": {"content": "b"}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    ]
+    bare = {"json": {"object": "chat.completion.chunk", "model": "m"}}
+    chunks = [{"content": "a"}, bare, {"null": True}, {"content": "b"}, {"finish_reason": "stop"}]
     assert streamed(shared, {"chunks": chunks}).content() == "ab"
     assert shared.client.chat("m", scripted(chunks=chunks)).content() == "ab"
 
@@ -152,11 +148,13 @@ def test_an_engine_that_dies_in_a_whole_answer_is_a_502_that_says_so(served: Ser
 @pytest.mark.promise("stream:death-is-no-success")
 def test_an_error_in_the_stream_is_handed_on_and_nothing_follows_it(shared: Served, model: StubModel) -> None:
     failure = {"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}
-    chunks = [{"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}, failure]
-    events = streamed(shared, {"chunks": chunks, "done": False}).events()
+    chunks = [{"content": "a"}, failure]
+    # As llama-server does it: the error is the last frame, without a finish and without an end marker.
+    script = {"chunks": chunks, "finish_reason": None, "done": False}
+    events = streamed(shared, script).events()
     assert "Context size has been exceeded." in events[-1]["error"]["message"]
     assert "[DONE]" not in events
-    whole = shared.client.chat("m", scripted(chunks=chunks, done=False))
+    whole = shared.client.chat("m", scripted(**script))
     assert whole.status == 500
     assert "Context size has been exceeded." in whole.json()["error"]["message"]
 
@@ -240,14 +238,7 @@ def test_an_answer_that_does_not_stream_gets_none(served: Served) -> None:
 def test_reasoning_comes_under_both_names_and_never_as_content(
     shared: Served, model: StubModel, field: str, stream: bool
 ) -> None:
-    chunks = [
-        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {field: "let me "}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {field: "see"}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {"content": "4"}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {"content": "2"}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-    ]
+    chunks = [{field: "let me "}, {field: "see"}, {"content": "4"}, {"content": "2"}, {"finish_reason": "stop"}]
     answer = shared.client.chat("m", scripted(chunks=chunks), stream=stream)
     if stream:
         deltas = [choice["delta"] for event in answer.events()[:-1] for choice in event.get("choices") or []]
@@ -261,6 +252,10 @@ def test_reasoning_comes_under_both_names_and_never_as_content(
 # A client that leaves
 
 
+def is_chat(event: dict[str, Any]) -> bool:
+    return bool(event["event"] == "request" and event["path"] == "/v1/chat/completions")
+
+
 @pytest.mark.promise("stream:client-leaves")
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_when_the_client_leaves_the_engine_is_told(served: Served, stream: bool) -> None:
@@ -269,7 +264,7 @@ def test_when_the_client_leaves_the_engine_is_told(served: Served, stream: bool)
     left = threading.Event()
 
     def leave_when_it_runs() -> None:
-        model.wait_for(lambda events: any(event["event"] == "request" for event in events), timeout_s=TIMEOUT_S)
+        model.wait_for(lambda events: any(is_chat(event) for event in events), timeout_s=TIMEOUT_S)
         left.set()
 
     watcher = threading.Thread(target=leave_when_it_runs)

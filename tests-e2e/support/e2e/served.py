@@ -10,6 +10,7 @@ from blazar_stubs import StubModel, install_stub, write_stub_model
 from e2e.daemon import Daemon, running_daemon
 from e2e.home import Home, temporary_home
 from e2e.http import Client
+from e2e.waiting import eventually
 
 RUNNING: list[Daemon] = []
 """The daemons that this test process runs now, for the report of a test that fails."""
@@ -33,8 +34,14 @@ class Served:
         return self.daemon.client
 
     def add_model(self, name: str, **options: Any) -> StubModel:
-        """Write a stub model and register it; the daemon takes it up by itself."""
-        return add_stub_model(self.home, name, **options)
+        """Write a stub model, register it, and wait until the daemon has taken it up by itself."""
+        model = add_stub_model(self.home, name, **options)
+        eventually(lambda: name in self.models(), what=f"the daemon knows model {name}")
+        return model
+
+    def models(self) -> list[str]:
+        """Return the models that the daemon lists."""
+        return [entry["id"] for entry in self.client.get("/v1/models").json()["data"]]
 
 
 def add_stub_model(home: Home, name: str, **options: Any) -> StubModel:
