@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from blazar_stubs import StubModel, install_stub, write_stub_model
 from blazar_stubs.testing import Engine, Launched, launched
 

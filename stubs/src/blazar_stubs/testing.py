@@ -176,7 +176,7 @@ class Engine(NamedTuple):
     executable: Path
     environ: Mapping[str, str]
 
-    def run(self, *argv: str | Path, timeout_s: float = DEADLINE_S) -> subprocess.CompletedProcess[str]:
+    def run(self, *argv: object, timeout_s: float = DEADLINE_S) -> subprocess.CompletedProcess[str]:
         """Run to the end, as for probes and failing starts."""
         command = [str(self.executable), *map(str, argv)]
         environ = {**os.environ, **self.environ}
@@ -186,7 +186,7 @@ class Engine(NamedTuple):
 class Launched:
     """A running server."""
 
-    def __init__(self, engine: Engine, argv: Sequence[str | Path], log: Path) -> None:
+    def __init__(self, engine: Engine, argv: Sequence[object], log: Path) -> None:
         self.engine = engine
         self.log = log
         command = [str(engine.executable), *map(str, argv)]
@@ -265,8 +265,8 @@ class Launched:
 
 
 @contextmanager
-def launched(engine: Engine, log: Path, *argv: str | Path, ready: bool = True) -> Iterator[Launched]:
-    """Start a server and kill it in the end; without an address of its own it gets an ephemeral port."""
+def launched(engine: Engine, log: Path, *argv: object, ready: bool = True) -> Iterator[Launched]:
+    """Start a server and kill it in the end; without an address it gets an ephemeral port."""
     addressed = any(word in {"--port", "--host"} for word in argv)
     server = Launched(engine, [*argv] if addressed else [*argv, "--port", "0"], log)
     try:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from blazar_stubs.testing import Launched, Reply
 
 HI = [{"role": "user", "content": "hi"}]
@@ -88,7 +89,7 @@ def test_props_say_what_is_served(server: Launched) -> None:
     }
     assert props["default_generation_settings"]["n_ctx"] == 2048
     assert props["modalities"] == {"vision": False, "video": False, "audio": False}
-    assert props["endpoint_slots"] and props["endpoint_props"] and props["endpoint_metrics"]
+    assert [props[f"endpoint_{name}"] for name in ("slots", "props", "metrics")] == [True, True, True]
     assert "<|im_start|>" in props["chat_template"]
     assert not any(props["chat_template_caps"][name] for name in ("supports_tools", "supports_tool_calls"))
     assert props["model_path"].endswith("tiny.gguf")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from blazar_stubs import StubModel
 from blazar_stubs.testing import Dialog, Engine, Launched, Reply, launched, wait_until
 

@@ -7,6 +7,10 @@ from blazar_stubs.llama_server.knobs import KnobError, Knobs
 
 _HELP_FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "llama-server-b10434.help.txt")  # noqa: PTH118, PTH120 - importing pathlib doubles the start-up time
 
+_LONG = re.compile(r"--[A-Za-z0-9][A-Za-z0-9._-]*")
+_SPELLINGS = re.compile(r"^(?:-{1,2}[A-Za-z0-9][A-Za-z0-9._-]*,? *)+", re.MULTILINE)
+"""The spellings at the beginning of an entry."""
+
 _VERSIONS = {
     "semver": "version: 0.1.0-dev (build 1, commit 7e4c0a9)\nbuilt with GNU 11.4.0 for Linux x86_64\n",
     "nightly": "version: 0.4.1-dev (build 11026, commit b49650adb)\nbuilt with GNU 13.3.0 for Linux x86_64\n",
@@ -52,12 +56,7 @@ def help_text(knobs: Knobs) -> str:
 
 def _underscored(text: str) -> str:
     """Long flags at the left margin with underscores inside; columns stay where they are."""
-    rows = []
-    for row in text.split("\n"):
-        left, right = (row[:40], row[40:]) if row.startswith("-") and not row.startswith("-----") else ("", row)
-        spell = re.sub(r"--[A-Za-z0-9][A-Za-z0-9._-]*", lambda found: "--" + found[0][2:].replace("-", "_"), left)
-        rows.append(spell + right)
-    return "\n".join(rows)
+    return _SPELLINGS.sub(lambda head: _LONG.sub(lambda found: "--" + found[0][2:].replace("-", "_"), head[0]), text)
 
 
 def _without(text: str, spelling: str) -> str:

@@ -118,6 +118,12 @@ class Reactor:
         while self._running:
             self._round()
 
+    def close(self) -> None:
+        """Give back the descriptors; for reactors that do not end with their process."""
+        self._selector.close()
+        self._wake_in.close()
+        self._wake_out.close()
+
     def _round(self) -> None:
         timeout: float | None = None
         if self._ready:
