@@ -13,6 +13,7 @@ from blazar_gateway.testing import (
     ScriptedEngine,
     chat_frame,
     serve,
+    until,
 )
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -67,8 +68,7 @@ async def test_leaving_while_the_model_loads_withdraws_the_request(engine: Scrip
     host = LoadingHost(engine)
     async with serve(host) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", {**CHAT, "stream": stream})
-        while not host.waiters:
-            await asyncio.sleep(0)
+        await until(lambda: host.waiters)
         client.close()
         await served.at_rest()
     assert host.waiters == 0
@@ -118,7 +118,6 @@ async def test_next_request_is_served_at_once_after_one_that_left(host: ReadyHos
 async def test_body_that_never_ends_is_left_with_its_client(host: ReadyHost) -> None:
     async with serve(host) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", b'{"model":', headers={"Content-Length": "1000"})
-        while not served.gateway.traffic.requests:
-            await asyncio.sleep(0.001)
+        await until(lambda: served.gateway.traffic.requests)
         client.close()
     assert not host.tickets

@@ -16,6 +16,7 @@ from blazar_gateway.testing import (
     chat_frame,
     fetch,
     serve,
+    until,
 )
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -59,8 +60,7 @@ async def test_silent_child_that_moves_is_left_alone(engine: ScriptedEngine, *, 
     well = engine.script
 
     async def works_long(exchange: Exchange) -> None:
-        while leases(host)[0].asked < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: leases(host)[0].asked >= 3)
         await well(exchange)
 
     engine.script = works_long

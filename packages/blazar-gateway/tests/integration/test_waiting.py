@@ -16,6 +16,7 @@ from blazar_gateway.testing import (
     done_frame,
     fetch,
     serve,
+    until,
 )
 from blazar_gateway.testing.neighbours import Progress
 from blazar_routing.errors import DeadlineMissed, LoadFailed, QueueFull
@@ -44,8 +45,7 @@ async def test_nothing_is_sent_before_the_first_interval_is_over(engine: Scripte
     host = LoadingHost(engine)
     async with serve(host) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", CHAT)
-        while not host.waiters:
-            await asyncio.sleep(0)
+        await until(lambda: host.waiters)
         host.loaded.set()
         answer = await client.answer()
     assert answer.body == chat_stream(["Hello", " ", "wörld"], with_usage=False)
@@ -122,8 +122,7 @@ async def test_whole_answers_get_no_comments(engine: ScriptedEngine) -> None:
     host = LoadingHost(engine)
     async with serve(host, settings=IMPATIENT) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", {**CHAT, "stream": False})
-        while not host.waiters:
-            await asyncio.sleep(0)
+        await until(lambda: host.waiters)
         await asyncio.sleep(0.1)
         host.loaded.set()
         answer = await client.answer()
@@ -134,8 +133,7 @@ async def test_no_comments_when_they_are_switched_off(engine: ScriptedEngine) ->
     host = LoadingHost(engine)
     async with serve(host, settings=PlainSettings(stream_ping_secs=0)) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", CHAT)
-        while not host.waiters:
-            await asyncio.sleep(0)
+        await until(lambda: host.waiters)
         host.loaded.set()
         answer = await client.answer()
     assert not answer.comments
@@ -154,7 +152,7 @@ async def test_refusals_by_the_queue_say_when_to_try_again(engine: ScriptedEngin
 
 async def test_wait_and_load_are_told_in_headers(engine: ScriptedEngine) -> None:
     class Slow(ReadyHost):
-        def _grant(self, model: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        def _grant(self, model: str):  # type: ignore[no-untyped-def]
             lease = super()._grant(model)
             lease.queue_s, lease.load_s = 1.25, 0.75
             return lease

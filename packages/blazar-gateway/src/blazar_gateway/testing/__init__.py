@@ -4,7 +4,9 @@ Fakes are named for how they misbehave. :mod:`~blazar_gateway.testing.contract` 
 fakes and the real one pass it alike.
 """
 
+from blazar_gateway.testing import contract
 from blazar_gateway.testing.client import Answer, RawClient, fetch
+from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.engine import Exchange, ScriptedEngine
 from blazar_gateway.testing.frames import chat_frame, chat_stream, completion_frame, done_frame, error_frame
 from blazar_gateway.testing.neighbours import (
@@ -40,8 +42,10 @@ __all__ = [
     "chat_frame",
     "chat_stream",
     "completion_frame",
+    "contract",
     "done_frame",
     "error_frame",
     "fetch",
     "serve",
+    "until",
 ]

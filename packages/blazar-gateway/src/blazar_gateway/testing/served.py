@@ -1,6 +1,5 @@
 """The application on a real socket, and the check that it gave everything back."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from blazar_gateway.app import create_app, create_runner
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.ports import ModelHost
+from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.neighbours import FixedCatalogue, PlainSettings, ReadyHost, RecordingDaemon, card
 
 
@@ -32,10 +32,12 @@ class Served:
         Raises:
             AssertionError: Something is still held after the deadline, or a lease came back more than once.
         """
+
+        def rests() -> bool:
+            return not (any(self.gateway.traffic.gauges().values()) or self._held())
+
         try:
-            async with asyncio.timeout(deadline_s):
-                while any(self.gateway.traffic.gauges().values()) or self._held():
-                    await asyncio.sleep(0.001)
+            await until(rests, deadline_s=deadline_s)
         except TimeoutError:
             raise AssertionError(f"still held: {self.gateway.traffic.gauges()}, {self._held()} leases") from None
         if isinstance(self.gateway.host, ReadyHost):

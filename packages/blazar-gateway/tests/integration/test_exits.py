@@ -1,0 +1,213 @@
+"""Every way out, at random: whatever engines and clients do, everything comes back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from blazar_gateway.testing import (
+    Exchange,
+    FakeLease,
+    HangsThenRecovers,
+    PlainSettings,
+    RawClient,
+    ScriptedEngine,
+    chat_frame,
+    chat_stream,
+    done_frame,
+    error_frame,
+    serve,
+)
+from blazar_routing.errors import EngineCrashed
+from blazar_routing.ticket import Ticket
+
+SLOTS = 2
+FRAMES = chat_stream(["a", "b", "c"], prompt_tokens=9)
+
+
+async def answers_well(exchange: Exchange) -> None:
+    await exchange.stream(FRAMES)
+
+
+async def answers_in_pieces(exchange: Exchange) -> None:
+    await exchange.stream(FRAMES[at : at + 50] for at in range(0, len(FRAMES), 50))
+
+
+async def refuses(exchange: Exchange) -> None:
+    await exchange.answer(b'{"error":{"message":"no","type":"t","code":400}}', status=400)
+
+
+async def dies_at_once(exchange: Exchange) -> None:
+    exchange.die()
+
+
+async def dies_in_the_middle(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.chunk(chat_frame({"content": "a"}))
+    exchange.die()
+
+
+async def fails_in_the_middle(exchange: Exchange) -> None:
+    await exchange.stream([chat_frame({"content": "a"}), error_frame("boom")])
+
+
+async def stops_short(exchange: Exchange) -> None:
+    await exchange.stream(chat_frame({"content": "a"}))
+
+
+async def hangs(exchange: Exchange) -> None:
+    await exchange.client_left.wait()
+
+
+async def hangs_in_the_middle(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    await exchange.chunk(chat_frame({"content": "a"}))
+    await exchange.client_left.wait()
+
+
+async def answers_without_a_stream(exchange: Exchange) -> None:
+    await exchange.answer(b'{"choices":[]}')
+
+
+async def talks_for_a_while(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    for _ in range(20):
+        await exchange.chunk(chat_frame({"content": "x"}))
+        await asyncio.sleep(0)
+    await exchange.chunk(done_frame())
+    await exchange.end_stream()
+
+
+ENGINES = [
+    answers_well,
+    answers_in_pieces,
+    refuses,
+    dies_at_once,
+    dies_in_the_middle,
+    fails_in_the_middle,
+    stops_short,
+    hangs,
+    hangs_in_the_middle,
+    answers_without_a_stream,
+    talks_for_a_while,
+]
+FULL_ANSWERS = {answers_well, answers_in_pieces}
+
+
+async def stays(client: RawClient) -> None:
+    answer = await client.answer()
+    assert answer.whole
+
+
+async def leaves_at_once(client: RawClient) -> None:
+    client.close()
+
+
+async def is_killed(client: RawClient) -> None:
+    client.reset()
+
+
+async def leaves_soon(client: RawClient) -> None:
+    await asyncio.sleep(0.002)
+    client.close()
+
+
+async def leaves_after_the_head(client: RawClient) -> None:
+    await client.read_until(b"\r\n\r\n")
+    client.reset()
+
+
+CLIENTS: list[Callable[[RawClient], Awaitable[None]]] = [
+    stays,
+    leaves_at_once,
+    is_killed,
+    leaves_soon,
+    leaves_after_the_head,
+]
+BODIES = ["good", "good", "good", "broken", "too large", "unknown model"]
+
+
+@dataclass(frozen=True)
+class Step:
+    engine: Callable[[Exchange], Awaitable[None]]
+    client: Callable[[RawClient], Awaitable[None]]
+    stream: bool
+    body: str
+
+
+STEPS = st.builds(
+    Step,
+    engine=st.sampled_from(ENGINES),
+    client=st.sampled_from(CLIENTS),
+    stream=st.booleans(),
+    body=st.sampled_from(BODIES),
+)
+
+
+@dataclass
+class FewSlots(HangsThenRecovers):
+    """Lends two children at a time, which may hang; others wait, and can be cancelled while they do."""
+
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SLOTS))
+
+    @override
+    async def lend(self, model: str, ticket: Ticket) -> FakeLease:
+        await self.free.acquire()
+        lease = self._grant(model)
+        release = lease.release
+
+        def give_back() -> None:
+            if not lease.releases:
+                self.free.release()
+            release()
+
+        lease.release = give_back  # type: ignore[method-assign]  # the slot goes with the lease
+        return lease
+
+
+def body_of(step: Step, number: int) -> bytes:
+    text = {"too large": "x" * 3000, "broken": '"'}.get(step.body, "hi")
+    model = "nothing" if step.body == "unknown model" else "m"
+    stream = "true" if step.stream else "false"
+    return (
+        f'{{"model":"{model}","messages":[{{"role":"user","content":"{text}"}}],"stream":{stream},"seed":{number}}}'
+    ).encode()
+
+
+async def walk(steps: list[Step]) -> None:
+    async def by_number(exchange: Exchange) -> None:
+        number = exchange.json["seed"]
+        assert isinstance(number, int)
+        await steps[number].engine(exchange)
+
+    async with ScriptedEngine(by_number) as engine:
+        host = FewSlots(engine, hangs=10_000, obituary=EngineCrashed(model="m", how="signal 9"))
+        limits = PlainSettings(child_header_timeout_secs=0.03, stream_ping_secs=0.005)
+        async with serve(host, settings=limits, max_body_bytes=2000) as served:
+
+            async def take(number: int, step: Step) -> None:
+                async with RawClient(served.port) as client:
+                    await client.post("/v1/chat/completions", body_of(step, number))
+                    await step.client(client)
+
+            await asyncio.gather(*(take(number, step) for number, step in enumerate(steps)))
+            await served.at_rest()
+            check_tokens(steps, served.gateway.traffic.completion_tokens)
+            # The slots are free again: a request that behaves is served at once.
+            steps.append(Step(answers_well, stays, stream=False, body="good"))
+            await take(len(steps) - 1, steps[-1])
+
+
+def check_tokens(steps: list[Step], counted: int) -> None:
+    good = [step for step in steps if step.body == "good" and step.engine in FULL_ANSWERS]
+    read_to_the_end = sum(3 for step in good if step.client is stays)
+    assert read_to_the_end <= counted <= 3 * len(good)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, min_size=1, max_size=14))
+def test_everything_comes_back_whatever_happens(steps: list[Step]) -> None:
+    asyncio.run(walk(list(steps)))
