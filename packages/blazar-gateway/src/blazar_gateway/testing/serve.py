@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,11 +72,13 @@ def main() -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes an uvloop loop, or ``None``: it is no dependency of this package."""
     try:
-        from uvloop import new_event_loop
+        uvloop = importlib.import_module("uvloop")
     except ImportError:
         return None
-    return new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 if __name__ == "__main__":
