@@ -1,9 +1,13 @@
 """The laws of residency: the real dispatcher on a stepped clock, with children that live and die as hypothesis likes."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from blazar_routing.errors import LaneError
 from blazar_routing.ticket import Priority, Ticket
@@ -19,9 +23,6 @@ from blazar_supervisor.testing import (
     SteppedLoop,
     make_profile,
 )
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 MODELS = ("a", "b", "c")
 GIB = 1 << 30
@@ -61,12 +62,18 @@ class Residency(RuleBasedStateMachine):
         self.run(self.loop.settle())
 
     async def make(self, limits: Limits) -> Dispatcher:
-        return Dispatcher(
-            planner=self.planner, launcher=self.launcher, limits=lambda: limits, clock=self.loop.time
-        )
+        return Dispatcher(planner=self.planner, launcher=self.launcher, limits=lambda: limits, clock=self.loop.time)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call ``function`` on the loop, as a client's code would."""
+
+        async def on_the_loop() -> None:
+            function(*arguments)
+
+        self.run(on_the_loop())
 
     def settle(self) -> None:
         self.run(self.loop.settle())
@@ -108,8 +115,8 @@ class Residency(RuleBasedStateMachine):
     @rule(data=st.data(), settle=st.booleans())
     def release(self, data: st.DataObject, settle: bool) -> None:
         held = data.draw(st.sampled_from(self.held))
-        held.lease.release()
-        held.lease.release()
+        self.call(held.lease.release)
+        self.call(held.lease.release)
         held.released = True
         self.held.remove(held)
         if settle:
@@ -155,15 +162,15 @@ class Residency(RuleBasedStateMachine):
 
     @rule(model=st.sampled_from(MODELS), seconds=st.sampled_from([None, 0, 5.0, 1000.0]))
     def keep(self, model: str, seconds: float | None) -> None:
-        self.dispatcher.keep(model, seconds)
+        self.call(self.dispatcher.keep, model, seconds)
         self.settle()
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def condemn(self, data: st.DataObject) -> None:
         held = data.draw(st.sampled_from(self.held))
-        held.lease.condemn()
-        held.lease.release()
+        self.call(held.lease.condemn)
+        self.call(held.lease.release)
         held.released = True
         self.held.remove(held)
         self.settle()
@@ -222,7 +229,7 @@ class Residency(RuleBasedStateMachine):
                 if child.asleep:
                     child.finish_waking()
             for held in self.held:
-                held.lease.release()
+                self.call(held.lease.release)
             self.held.clear()
             self.settle()
             self.loop.advance(7.0)
@@ -255,6 +262,8 @@ Residency.TestCase.settings = settings(
     max_examples=60,
     stateful_step_count=40,
     deadline=None,
+    # Explaining traces every line of the loop, which takes longer than all the rest.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestResidency = Residency.TestCase

@@ -336,9 +336,7 @@ class Dispatcher:
         residences = self._census.of_model(model)
         for residence in residences:
             self._lifecycle.stop(residence, drain_s=drain_s, error=error, reason="somebody said so")
-            if residence.state is ChildState.FAILED:
-                residence.go(ChildState.ABSENT)
-                self._census.leave(residence)
+            self._forget_failed(residence)
         endings = [residence.stopping for residence in residences if residence.stopping is not None]
         if endings:
             await asyncio.wait(endings)
@@ -365,7 +363,13 @@ class Dispatcher:
             self._lifecycle.stop(
                 residence, drain_s=self._limits().drain_s, error=error, reason="the daemon stops", clean=False
             )
+            self._forget_failed(residence)
         await self._lifecycle.all_gone()
+
+    def _forget_failed(self, residence: Residence) -> None:
+        if residence.state is ChildState.FAILED:
+            residence.go(ChildState.ABSENT)
+            self._census.leave(residence)
 
     def hurry(self) -> None:
         """Skip every wait of stops that are under way or to come."""

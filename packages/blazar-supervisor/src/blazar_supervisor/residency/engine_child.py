@@ -20,6 +20,9 @@ _FIRST_POLL_S = 0.05
 _SLOWEST_POLL_S = 0.5
 _DEATH_NOTICE_S = 2.0
 
+_SAYS_SO_S = 2.0
+"""Seconds that a build which words its "listening on" otherwise is waited for before it is asked with the secret."""
+
 _LOOKS = 4
 _LOOK_PAUSE_S = 1.25
 _BUSY_SHARE = 0.1
@@ -111,7 +114,7 @@ class EngineChild:
     async def _until_ready(self) -> None:
         pause_s = _FIRST_POLL_S
         while not self.exited.is_set():
-            if await self._control.ready():
+            if await self._control.ready() and await self._is_ours():
                 return
             if self._reader.listening is not None:
                 # It has said that it listens: readiness is a matter of milliseconds now.
@@ -119,6 +122,16 @@ class EngineChild:
             await wait_either(self.exited, None, timeout_s=pause_s)
             pause_s = min(pause_s * 1.3, _SLOWEST_POLL_S)
         raise self._start_failure()
+
+    async def _is_ours(self) -> bool:
+        """Tell our child from a stranger who took the port: ours says that it listens, or knows our secret."""
+        due_s = asyncio.get_running_loop().time() + _SAYS_SO_S
+        while self._reader.listening is None and asyncio.get_running_loop().time() < due_s:
+            if await wait_either(self.exited, None, timeout_s=_FIRST_POLL_S):
+                return False
+        if self._reader.listening is not None:
+            return not self.exited.is_set()
+        return await self._control.sleeping() is not None and not self.exited.is_set()
 
     async def asks_sleeping(self) -> bool | None:
         """Ask it."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from blazar_routing.errors import EngineCrashed, LaneError, LoadFailed, LoadTimeout
 from blazar_routing.kinds import EngineKind
-
 from blazar_supervisor.children.endpoint import Endpoint, tcp_endpoint
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import NOTHING, MemoryFigures
@@ -33,10 +32,20 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         """Let time pass; timers that are due run at the next step."""
         self._now_s += seconds
 
-    async def settle(self, *, steps: int = 60) -> None:
-        """Let everything run that can run without time passing."""
+    async def settle(self, *, steps: int = 1000) -> None:
+        """Let everything run that can run without time passing.
+
+        Raises:
+            AssertionError: It does not come to rest.
+        """
+        quiet = 0
         for _ in range(steps):
             await asyncio.sleep(0)
+            # The base class's queue of callbacks; the first quiet round may only have found timers that are due.
+            quiet = 0 if getattr(self, "_ready", ()) else quiet + 1
+            if quiet == 3:
+                return
+        raise AssertionError(f"the loop does not come to rest within {steps} rounds")
 
 
 def make_profile(
