@@ -1,6 +1,5 @@
 """Anthropic's event order, whatever the engine sends."""
 
-import json
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from blazar_gateway.dialects.events import (
     ToolCallStarted,
     UsageReported,
 )
+from blazar_gateway.testing.transcripts import message_blocks, named_event
 
 STARTED = Started("chatcmpl-1", 1)
 USAGE = UsageReported(10, 5, cached_tokens=4)
@@ -30,56 +30,7 @@ def stream(*events: Event, show_thinking: bool = True) -> list[dict[str, Any]]:
     frames = [frame for event in events for frame in writer.write(event)]
     if writer.finished:
         frames += writer.end()
-    return [parsed(frame) for frame in frames]
-
-
-def parsed(frame: bytes) -> dict[str, Any]:
-    lines = frame.decode().split("\n")
-    assert lines[2:] == ["", ""]
-    kind, data = lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
-    assert data["type"] == kind
-    assert isinstance(data, dict)
-    return data
-
-
-def validated(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Check the order of events by Anthropic's rules and return the assembled content blocks."""
-    blocks: list[dict[str, Any]] = []
-    open_index: int | None = None
-    assert frames[0]["type"] == "message_start"
-    for frame in frames[1:]:
-        match frame["type"]:
-            case "content_block_start":
-                assert open_index is None
-                assert frame["index"] == len(blocks)
-                open_index = frame["index"]
-                blocks.append({**frame["content_block"], "json": ""})
-            case "content_block_delta":
-                assert frame["index"] == open_index
-                _apply(blocks[-1], frame["delta"])
-            case "content_block_stop":
-                assert frame["index"] == open_index
-                open_index = None
-            case "message_start":
-                raise AssertionError("two starts")
-            case _:
-                assert open_index is None
-    assert [frame["type"] for frame in frames[-2:]] == ["message_delta", "message_stop"]
-    return blocks
-
-
-def _apply(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    match block["type"], delta["type"]:
-        case "text", "text_delta":
-            block["text"] += delta["text"]
-        case "thinking", "thinking_delta":
-            block["thinking"] += delta["thinking"]
-        case "thinking", "signature_delta":
-            block["signature"] += delta["signature"]
-        case "tool_use", "input_json_delta":
-            block["json"] += delta["partial_json"]
-        case pair:
-            raise AssertionError(f"a delta of the wrong kind: {pair}")
+    return [named_event(frame) for frame in frames]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +62,7 @@ def _apply(block: dict[str, Any], delta: dict[str, Any]) -> None:
     ],
 )
 def test_blocks_in_order(events: list[Event], expected: list[tuple[str, str]]) -> None:
-    blocks = validated(stream(STARTED, *events, Finished(FinishReason.STOP), USAGE))
+    blocks = message_blocks(stream(STARTED, *events, Finished(FinishReason.STOP), USAGE))
     shown = {"text": "text", "thinking": "thinking", "tool_use": "json"}
     assert [(block["type"], block[shown[block["type"]]]) for block in blocks] == expected
 
@@ -125,7 +76,7 @@ def test_reasoning_between_the_slices_of_a_tool_does_not_split_it() -> None:
         ToolCallArguments(0, "1}"),
         Finished(FinishReason.TOOL_CALLS),
     )
-    tool = next(block for block in validated(frames) if block["type"] == "tool_use")
+    tool = next(block for block in message_blocks(frames) if block["type"] == "tool_use")
     assert tool["json"] == '{"a":1}'
 
 
@@ -166,7 +117,7 @@ def test_a_broken_stream_has_an_error_and_no_tidy_end() -> None:
 
 
 def test_omitted_thinking_keeps_its_block_without_text() -> None:
-    blocks = validated(
+    blocks = message_blocks(
         stream(STARTED, Reasoning("secret"), Text("a"), Finished(FinishReason.STOP), show_thinking=False)
     )
     assert [(block["type"], block.get("thinking")) for block in blocks] == [("thinking", ""), ("text", None)]
@@ -216,7 +167,7 @@ def test_any_order_of_pieces_keeps_the_rules(pieces: list[Reasoning | Text | str
                 events.append(ToolCallArguments(calls - 1, "x"))
         elif not isinstance(piece, str):
             events.append(piece)
-    blocks = validated(stream(*events, Finished(FinishReason.STOP), USAGE))
+    blocks = message_blocks(stream(*events, Finished(FinishReason.STOP), USAGE))
     assert sum(block["type"] == "tool_use" for block in blocks) == calls
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     assert text == "".join(event.text for event in events if isinstance(event, Text))

@@ -1,7 +1,6 @@
 """The Responses API: what agents send, and event sequences without a gap."""
 
 import itertools
-import json
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from blazar_gateway.dialects.events import (
 from blazar_gateway.dialects.responses.request import Translated, to_chat
 from blazar_gateway.dialects.responses.response import response_object
 from blazar_gateway.dialects.responses.stream import ResponseStream
+from blazar_gateway.testing.transcripts import named_event, response_items
 from blazar_routing.errors import InvalidRequest
 
 
@@ -275,47 +275,7 @@ def written(*events: Event, custom: frozenset[str] = frozenset()) -> list[dict[s
     frames = [frame for event in events for frame in writer.write(event)]
     if writer.finished:
         frames += writer.end()
-    parsed = []
-    for frame in frames:
-        lines = frame.decode().split("\n")
-        data = json.loads(lines[1].removeprefix("data: "))
-        assert lines[0] == f"event: {data['type']}"
-        parsed.append(data)
-    return parsed
-
-
-def validated(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Check the rules of the event order and return the finished items."""
-    assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
-    assert [frame["type"] for frame in frames[:2]] == ["response.created", "response.in_progress"]
-    assert frames[0]["response"]["output"] == []
-    open_items: dict[int, dict[str, Any]] = {}
-    deltas: dict[str, str] = {}
-    done = []
-    for frame in frames[2:-1]:
-        match frame["type"]:
-            case "response.output_item.added":
-                assert frame["output_index"] == len(open_items)
-                assert frame["item"]["status"] == "in_progress"
-                open_items[frame["output_index"]] = frame["item"]
-            case "response.output_item.done":
-                assert frame["item"]["status"] == "completed"
-                assert frame["item"]["id"] == open_items[frame["output_index"]]["id"]
-                done.append(frame["item"])
-            case kind:
-                assert frame["item_id"] == open_items[frame["output_index"]]["id"]
-                if kind.endswith(".delta"):
-                    deltas[frame["item_id"]] = deltas.get(frame["item_id"], "") + frame["delta"]
-                elif kind in {"response.output_text.done", "response.reasoning_text.done"}:
-                    assert frame["text"] == deltas[frame["item_id"]]
-                elif kind == "response.function_call_arguments.done":
-                    assert frame["arguments"] == (deltas.get(frame["item_id"]) or "{}")
-    assert len(done) == len(open_items)
-    final = frames[-1]["response"]
-    assert sorted(item["id"] for item in final["output"]) == sorted(item["id"] for item in done)
-    output = final["output"]
-    assert isinstance(output, list)
-    return output
+    return [named_event(frame) for frame in frames]
 
 
 def test_a_text_answer_in_full() -> None:
@@ -332,7 +292,7 @@ def test_a_text_answer_in_full() -> None:
         "response.output_item.done",
         "response.completed",
     ]
-    [item] = validated(frames)
+    [item] = response_items(frames)
     assert item["content"] == [{"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}]
     final = frames[-1]["response"]
     assert final["status"] == "completed"
@@ -347,12 +307,12 @@ def test_a_text_answer_in_full() -> None:
 
 
 def test_reasoning_comes_before_the_message() -> None:
-    items = validated(written(STARTED, Reasoning("hm"), Text("a"), STOP))
+    items = response_items(written(STARTED, Reasoning("hm"), Text("a"), STOP))
     assert [item["type"] for item in items] == ["reasoning", "message"]
 
 
 def test_parallel_calls_have_their_own_items_and_ids() -> None:
-    items = validated(
+    items = response_items(
         written(
             STARTED,
             ToolCallStarted(0, "call_a", "f"),
@@ -378,7 +338,7 @@ def test_a_free_form_call_carries_its_input() -> None:
         Finished(FinishReason.TOOL_CALLS),
         custom=frozenset({"patch"}),
     )
-    [item] = validated(frames)
+    [item] = response_items(frames)
     assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin")
 
 
@@ -424,7 +384,7 @@ def test_any_order_of_pieces_keeps_the_rules(pieces: list[Reasoning | Text | str
                 events.append(ToolCallArguments(calls - 1, "{}"))
         elif not isinstance(piece, str):
             events.append(piece)
-    items = validated(written(*events, STOP))
+    items = response_items(written(*events, STOP))
     said = "".join(item["content"][0]["text"] for item in items if item["type"] == "message")
     assert said == "".join(event.text for event in events if isinstance(event, Text))
     assert sum(item["type"] == "function_call" for item in items) == calls
