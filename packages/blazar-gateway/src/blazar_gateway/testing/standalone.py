@@ -1,6 +1,6 @@
 """The application in front of one engine that is up already, without a supervisor: for benchmarks and by hand.
 
-``python -m blazar_gateway.testing.serve PORT ENGINE_URL [MODEL]``
+``python -m blazar_gateway.testing.standalone PORT ENGINE_URL [MODEL]``
 """
 
 import asyncio
