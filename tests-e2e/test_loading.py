@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from blazar_cli.exit_codes import ExitCode
 from e2e.daemon import Daemon
 from e2e.home import Home
 from e2e.served import Served, add_stub_model, serving
@@ -135,22 +136,39 @@ def test_slots_and_context_are_always_told_to_the_engine(served: Served) -> None
 
 
 @pytest.mark.promise("load:failure-teaches")
-def test_a_load_that_fails_says_why_and_quotes_the_engine_s_last_lines(served: Served) -> None:
-    lines = [
-        "0.00.100.000 E llama_model_load: error loading model: unknown model architecture: 'newarch'",
-        "0.00.101.000 E srv llama_server: exiting due to model loading error",
-    ]
+def test_a_load_that_fails_quotes_the_engine_s_last_lines_everywhere_alike(served: Served) -> None:
+    lines = ["0.00.100.000 E ggml_zork: the frobnicator is out of order", "0.00.101.000 E srv main: exiting"]
     served.add_model("m", script={"crash": {"text": lines, "exit_code": 1}})
     answer = served.client.chat("m")
     assert answer.status == 500
     error = answer.json()["error"]
     assert error["code"] == "load_failed"
-    assert "newarch" in error["message"]
-    assert "exiting due to model loading error" in error["message"]
+    assert "the frobnicator is out of order" in error["message"]
     assert "Traceback" not in error["message"]
     shown = served.home.blazar("run", "m", "hi")
-    assert shown.returncode != 0
-    assert error["message"].splitlines()[0] in shown.stderr
+    assert shown.returncode == ExitCode.ENGINE
+    assert "the frobnicator is out of order" in shown.stderr
+
+
+@pytest.mark.promise("load:failure-teaches")
+@pytest.mark.parametrize(
+    ("line", "status", "taught"),
+    [
+        pytest.param("error loading model: unknown model architecture: 'newarch'", 400, "'newarch'", id="architecture"),
+        pytest.param("quantized V cache requires flash_attn to be enabled", 500, "flash", id="cache type"),
+        pytest.param(
+            "tensor 'token_embd.weight' data is not within the file bounds, model is corrupted or incomplete",
+            500,
+            "incomplete",
+            id="cut short",
+        ),
+    ],
+)
+def test_a_failure_that_is_known_is_explained(served: Served, line: str, status: int, taught: str) -> None:
+    served.add_model("m", script={"crash": {"text": [f"0.00.100.000 E llama: {line}"], "exit_code": 1}})
+    answer = served.client.chat("m")
+    assert answer.status == status, answer.text()
+    assert taught in answer.json()["error"]["message"]
 
 
 @pytest.mark.promise("load:no-engine")

@@ -47,10 +47,7 @@ def test_a_stream_with_usage(client: openai.OpenAI) -> None:
 
 @pytest.mark.promise("client:openai")
 def test_tool_calls(client: openai.OpenAI) -> None:
-    calls = [
-        {"index": 0, "id": "a", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}},
-        {"index": 1, "id": "b", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}},
-    ]
+    calls = [{"name": "weather", "arguments": {"city": city}, "id": city} for city in ("Rome", "Oslo")]
     answer = client.chat.completions.create(model="m", messages=scripted(tool_calls=calls, finish_reason="tool_calls"))
     assert answer.choices[0].finish_reason == "tool_calls"
     made = answer.choices[0].message.tool_calls

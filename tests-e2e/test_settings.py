@@ -79,6 +79,6 @@ def _with_config_error(served: Served) -> str:
 def test_the_address_comes_from_the_configuration_when_nobody_says_otherwise(home: Home) -> None:
     port = free_port()
     home.configure(f"port = {port}\n")
-    with running_daemon(home, "--host", "localhost") as daemon:
+    with running_daemon(home, arguments=()) as daemon:
         assert daemon.client.port == port
         assert home.json("status")["pid"] == daemon.process.pid

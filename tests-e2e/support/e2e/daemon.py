@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,12 +93,15 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def start_daemon(home: Home, *arguments: str, env: Mapping[str, str] | None = None) -> Daemon:
-    """Start `blazar serve` on a free port and return at once; :func:`wait_until_listening` waits for it."""
+ANY_PORT = ("--port", "0")
+
+
+def start_daemon(home: Home, arguments: Sequence[str] = ANY_PORT, env: Mapping[str, str] | None = None) -> Daemon:
+    """Start `blazar serve` and return at once; :func:`wait_until_listening` waits for it."""
     output = home.root / f"serve-{os.urandom(3).hex()}.out"
     with output.open("wb") as out:
         process = subprocess.Popen(
-            blazar_command("serve", *(arguments or ("--port", "0"))),
+            blazar_command("serve", *arguments),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -127,9 +130,11 @@ def wait_until_listening(daemon: Daemon) -> None:
 
 
 @contextmanager
-def running_daemon(home: Home, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Daemon]:
+def running_daemon(
+    home: Home, arguments: Sequence[str] = ANY_PORT, env: Mapping[str, str] | None = None
+) -> Iterator[Daemon]:
     """Run the daemon until the block ends; then it is stopped, or killed if it does not stop in time."""
-    daemon = start_daemon(home, *arguments, env=env)
+    daemon = start_daemon(home, arguments, env)
     try:
         wait_until_listening(daemon)
         yield daemon

@@ -61,9 +61,9 @@ def add_stub_engine(home: Home) -> Path:
 
 
 @contextmanager
-def serving(home: Home, *arguments: str) -> Iterator[Daemon]:
+def serving(home: Home) -> Iterator[Daemon]:
     """Run the daemon on a home, and have it reported when a test fails meanwhile."""
-    with running_daemon(home, *arguments) as daemon:
+    with running_daemon(home) as daemon:
         RUNNING.append(daemon)
         try:
             yield daemon
