@@ -90,6 +90,20 @@ def test_the_first_source_that_names_an_address_decides(
     assert address.source is source
 
 
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        pytest.param("localhost", 9000, id="a bare host of this machine has the configured port"),
+        pytest.param("0.0.0.0", 9000, id="so has every interface"),
+        pytest.param("localhost:1", 1, id="unless it names one"),
+        pytest.param("http://localhost", 80, id="a URL has its scheme's"),
+        pytest.param("box", 11435, id="another machine has its own configuration"),
+    ],
+)
+def test_a_bare_host_means_our_port(text: str, port: int) -> None:
+    assert resolve_address(flag=text, environ={}, config_port=9000).port == port
+
+
 def test_the_port_flag_replaces_the_port_of_whichever_address_is_chosen() -> None:
     assert resolve_address(port_flag=7, environ=BLAZAR).base_url == "http://b:7"
     assert resolve_address(port_flag=0, environ={}).port == 0

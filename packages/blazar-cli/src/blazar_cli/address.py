@@ -112,21 +112,34 @@ def resolve_address(
 
 def _chosen(flag: str | None, environ: Mapping[str, str], config_host: str | None, config_port: int | None) -> Address:
     if flag is not None:
-        return parse_address(flag, source=AddressSource.FLAG)
+        return _parse_local(flag, AddressSource.FLAG, config_port)
     if _unquoted(environ.get("BLAZAR_HOST", "")):
-        return parse_address(environ["BLAZAR_HOST"], source=AddressSource.BLAZAR_HOST)
+        return _parse_local(environ["BLAZAR_HOST"], AddressSource.BLAZAR_HOST, config_port)
     if config_host is not None or config_port is not None:
         address = parse_address(config_host or DEFAULT_HOST, source=AddressSource.CONFIG)
         return address if config_port is None else replace(address, port=config_port)
     if _unquoted(environ.get("OLLAMA_HOST", "")):
-        return parse_address(environ["OLLAMA_HOST"], source=AddressSource.OLLAMA_HOST)
+        return _parse_local(environ["OLLAMA_HOST"], AddressSource.OLLAMA_HOST, config_port)
     return Address()
 
 
-def parse_address(text: str, *, source: AddressSource) -> Address:
+def _parse_local(text: str, source: AddressSource, config_port: int | None) -> Address:
+    """Read an address; a bare host of this machine means the port that is configured for it."""
+    address = parse_address(text, source=source)
+    if config_port is None or not (address.is_loopback or address.is_wildcard):
+        return address
+    return parse_address(text, source=source, our_port=config_port)
+
+
+def parse_address(text: str, *, source: AddressSource, our_port: int = DEFAULT_PORT) -> Address:
     """Read ``host``, ``host:port``, ``:port``, ``[v6]:port``, a bare IPv6 address, or an http(s) URL.
 
     Without a scheme a missing port is ours; with one it is the scheme's, as in every URL.
+
+    Args:
+        text: What was written.
+        source: Where.
+        our_port: The port that a bare host means.
 
     Raises:
         AddressInvalid: It is none of these, or the port is not between 0 and 65535.
@@ -139,7 +152,7 @@ def parse_address(text: str, *, source: AddressSource) -> Address:
             given=given, source=source, reason=f"it starts with {scheme}://, not with http:// or https://"
         )
     authority, _, path = rest.partition("/")
-    default_port = _SCHEME_PORTS[scheme] if separator else DEFAULT_PORT
+    default_port = _SCHEME_PORTS[scheme] if separator else our_port
     host, port = _host_and_port(authority, default_port, given=given, source=source)
     path = f"/{path}".rstrip("/")
     return Address(host=host, port=port, source=source, scheme=scheme, path=path)

@@ -87,7 +87,7 @@ def _write(piece: str) -> None:
 
 
 def _report(model: DemoModel, version: EngineVersion, measured: Measured) -> None:
-    click.echo(f"engine commit    {version.commit} ({version.text})")
+    click.echo(f"engine commit    {version.commit} ({choose_part('engine').title})")
     click.echo(f"model sha256     {part_sha256(model.part)}")
     click.echo(f"load time        {measured.load_s:.2f} s")
     click.echo(f"first token      {measured.first_s:.2f} s")
