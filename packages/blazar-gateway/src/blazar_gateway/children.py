@@ -14,6 +14,7 @@ from aiohttp.client_proto import ResponseHandler
 from typing_extensions import override
 from yarl import URL
 
+from blazar_gateway.joined_reads import join_reads
 from blazar_gateway.ports import Endpoint, Lease
 
 KEEPALIVE_S = 3.0
@@ -73,15 +74,22 @@ class Children:
         Raises:
             aiohttp.ClientError: The child cannot be reached, or the connection broke before the headers came.
         """
-        session = self._session(lease.endpoint)
-        url = _url(lease.endpoint.base_url, path)
         _opened.set(False)
         try:
-            return await session.post(url, data=_payload(body), headers=lease.headers, allow_redirects=False)
+            answer = await self._send(lease, path, body)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             if _opened.get() or not _nothing_received(error):
                 raise
-        return await session.post(url, data=_payload(body), headers=lease.headers, allow_redirects=False)
+            answer = await self._send(lease, path, body)
+        join_reads(answer.content)
+        return answer
+
+    async def _send(self, lease: Lease, path: str, body: bytes) -> aiohttp.ClientResponse:
+        endpoint = lease.endpoint
+        url = _url(endpoint.base_url, path)
+        return await self._session(endpoint).post(
+            url, data=_payload(body), headers=lease.headers, allow_redirects=False
+        )
 
     def _session(self, endpoint: Endpoint) -> aiohttp.ClientSession:
         socket_path = endpoint.socket_path
