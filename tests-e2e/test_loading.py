@@ -154,7 +154,7 @@ def test_a_load_that_fails_quotes_the_engine_s_last_lines_everywhere_alike(serve
 @pytest.mark.parametrize(
     ("line", "status", "taught"),
     [
-        pytest.param("error loading model: unknown model architecture: 'newarch'", 400, "'newarch'", id="architecture"),
+        pytest.param("error loading model: unknown model architecture: 'llama'", 400, "'llama'", id="architecture"),
         pytest.param("quantized V cache requires flash_attn to be enabled", 500, "flash", id="cache type"),
         pytest.param(
             "tensor 'token_embd.weight' data is not within the file bounds, model is corrupted or incomplete",
