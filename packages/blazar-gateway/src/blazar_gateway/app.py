@@ -12,8 +12,19 @@ from typing_extensions import override
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
-from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost
-from blazar_gateway.routes import calls, control, generation, listings, messages, probes
+from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry
+from blazar_gateway.routes import (
+    calls,
+    control,
+    embeddings,
+    generation,
+    listings,
+    messages,
+    ollama_chat,
+    ollama_embed,
+    ollama_models,
+    probes,
+)
 from blazar_routing.errors import MethodNotAllowed, UnsupportedEndpoint
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -34,6 +45,17 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/completions": {"POST": generation.completions},
         "/v1/messages": {"POST": messages.messages},
         "/v1/messages/count_tokens": {"POST": messages.count_tokens},
+        "/v1/embeddings": {"POST": embeddings.embeddings},
+        "/api/chat": {"POST": ollama_chat.api_chat},
+        "/api/generate": {"POST": ollama_chat.api_generate},
+        "/api/embed": {"POST": ollama_embed.embed},
+        "/api/embeddings": {"POST": ollama_embed.embedding},
+        "/api/show": {"POST": ollama_models.show},
+        "/api/delete": {"DELETE": ollama_models.delete, "POST": ollama_models.delete},
+        "/api/copy": {"POST": ollama_models.copy},
+        "/api/create": {"POST": ollama_models.create},
+        "/api/pull": {"POST": ollama_models.pull},
+        "/api/push": {"POST": ollama_models.push},
         "/tokenize": {"POST": calls.tokenize},
         "/detokenize": {"POST": calls.detokenize},
         "/apply-template": {"POST": calls.apply_template},
@@ -45,7 +67,12 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
 )
 """Path to method to handler. A GET route also answers HEAD. ``/v1/models/{id}`` is matched by its prefix."""
 
-_MODEL_PATH = re.compile(r"(?:/v1)?/models/.+")
+_BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
+    (re.compile(r"(?:/v1)?/models/.+"), {"GET": listings.model}),
+    (re.compile(r"/api/blobs/[^/]+"), {"GET": ollama_models.blob, "POST": ollama_models.add_blob}),
+)
+"""Routes whose path ends in a name."""
+
 _SLASHES = re.compile(r"/{2,}")
 
 
@@ -74,6 +101,7 @@ def create_app(
     settings: Callable[[], GatewaySettings],
     control: bool,
     max_body_bytes: int = MAX_BODY_BYTES,
+    registry: ModelRegistry | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -87,6 +115,7 @@ def create_app(
         control: ``True`` for the control socket. Its caller is the owner: no origin or host name is checked, and
             calls that manage the daemon are allowed.
         max_body_bytes: The most a request body may hold, after decompression.
+        registry: May change the model rows; ``None`` refuses such calls with what to type instead.
     """
     gateway = Gateway(
         host=host,
@@ -95,6 +124,7 @@ def create_app(
         settings=settings,
         control=control,
         max_body_bytes=max_body_bytes,
+        registry=registry,
     )
     app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
     app[GATEWAY] = gateway
@@ -140,8 +170,8 @@ async def _elsewhere(request: web.Request) -> web.StreamResponse:
     path = _SLASHES.sub("/", request.path)
     path = path.rstrip("/") or "/"
     methods = ROUTES.get(path)
-    if methods is None and _MODEL_PATH.fullmatch(path):
-        methods = {"GET": listings.model}
+    if methods is None:
+        methods = next((methods for pattern, methods in _BY_PREFIX if pattern.fullmatch(path)), None)
     if methods is None:
         raise UnsupportedEndpoint(method=request.method, path=path[:200])
     method = hdrs.METH_GET if request.method == hdrs.METH_HEAD else request.method

@@ -1,6 +1,6 @@
 """From a translated chat to a run: checked, gated, and given its place in the queue."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.openai.generation import Generation, check_chat
 from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
+from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.thinking import set_thinking
 from blazar_gateway.tickets import make_ticket
@@ -43,6 +44,7 @@ def make_run(
     session: str | None = None,
     keep_alive: object = None,
     stop_words: tuple[str, ...] = (),
+    before: Callable[[Borrowed], Awaitable[None]] | None = None,
 ) -> Run:
     """Return a run of a chat or completion.
 
@@ -53,6 +55,7 @@ def make_run(
         session: The conversation, as far as the body says.
         keep_alive: As the client wrote it.
         stop_words: Strings that the gateway looks for, because the client wants to know which was met.
+        before: What is checked once there is a lease.
 
     Raises:
         InvalidRequest: ``keep_alive`` or a scheduling header is malformed.
@@ -77,6 +80,7 @@ def make_run(
         keep_alive=parse_keep_alive(keep_alive),
         stop_words=stop_words,
         one_call=asked.fields.get("parallel_tool_calls") is False,
+        before=before,
     )
 
 

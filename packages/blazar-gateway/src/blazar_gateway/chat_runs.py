@@ -60,6 +60,8 @@ class Run:
         keep_alive: What the client says of it.
         stop_words: Strings that the gateway looks for.
         one_call: Whether the client takes one tool call at most.
+        before: What is checked once there is a lease, before the engine is asked; it may refuse.
+        make_streamed: Makes the body instead, where that takes the engine's help.
     """
 
     request: web.Request
@@ -71,10 +73,23 @@ class Run:
     keep_alive: KeepAlive | None = None
     stop_words: tuple[str, ...] = ()
     one_call: bool = False
+    before: Callable[[Borrowed], Awaitable[None]] | None = None
+    make_streamed: Callable[[Borrowed], Awaitable[bytes]] | None = None
 
     def borrow(self) -> Borrowed:
         """Return the lease to enter."""
         return Borrowed(self.gateway, self.ticket)
+
+    async def ready(self, borrowed: Borrowed) -> bytes:
+        """Return the body for the engine, once it has been checked what only a lease tells.
+
+        Raises:
+            LaneError: It will not be served as it is.
+            EngineRefusal: The engine says so.
+        """
+        if self.before is not None:
+            await self.before(borrowed)
+        return self.streamed if self.make_streamed is None else await self.make_streamed(borrowed)
 
     def call(self, borrowed: Borrowed, body: bytes) -> ChildCall:
         """Return the call to enter."""
@@ -140,10 +155,11 @@ class _Seen:
 
 async def _relay(run: Run, out: EventStream, translation: Translation, seen: _Seen) -> web.StreamResponse:
     async with run.borrow() as borrowed:
+        streamed = await run.ready(borrowed)
         reader = run.reader()
         out.headers = {**out.headers, **timing_headers(borrowed.lease)}
         try:
-            async with run.call(borrowed, run.streamed) as call:
+            async with run.call(borrowed, streamed) as call:
                 await call.check_status()
                 if not call.is_stream:
                     raise await _no_stream(call)
@@ -183,10 +199,11 @@ async def run_whole(run: Run, finish: Callable[[list[Event], Borrowed], Awaitabl
 
 async def _assemble(run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]]) -> web.StreamResponse:
     async with run.borrow() as borrowed:
+        streamed = await run.ready(borrowed)
         reader = run.reader()
         events: list[Event] = []
         try:
-            async with run.call(borrowed, run.streamed) as call:
+            async with run.call(borrowed, streamed) as call:
                 await call.check_status()
                 if not call.is_stream:
                     raise await _no_stream(call)

@@ -6,7 +6,7 @@ them over.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -265,6 +265,97 @@ class Catalogue(Protocol):
 
     def cards(self) -> Sequence[ModelCard]:
         """Return every row, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetails:
+    """What ``/api/show`` tells of a row besides its card.
+
+    Attributes:
+        model_info: The file's metadata under its own keys (``llama.context_length``); long arrays are ``None``
+            unless they were asked for.
+        template: The chat template, or ``""``.
+        parameters: Request defaults of the row, by Ollama's names.
+        system: The row's system prompt, or ``""``.
+        license: The licence's text, or ``""``.
+        projector_info: The projector's metadata, empty without one.
+    """
+
+    model_info: Mapping[str, object]
+    template: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    system: str = ""
+    license: str = ""
+    projector_info: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """A new row that is an existing one with other defaults; no weights are copied.
+
+    Attributes:
+        name: Of the new row.
+        source: The existing row's name, or ``None`` when files are given.
+        files: File name to ``sha256:…`` digest of what was uploaded.
+        template: A chat template, or ``""`` for the source's.
+        system: A system prompt, or ``""``.
+        parameters: Request defaults, by Ollama's names.
+        messages: Turns that every conversation begins with.
+        license: The licence's text, or ``""``.
+        quantize: The type to quantise to, or ``""``.
+    """
+
+    name: str
+    source: str | None
+    files: Mapping[str, str] = field(default_factory=dict)
+    template: str = ""
+    system: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    messages: Sequence[Mapping[str, object]] = ()
+    license: str = ""
+    quantize: str = ""
+
+
+class ModelRegistry(Protocol):
+    """Whoever may change the model rows. Names are rows' own, resolved; what blocks runs in a thread."""
+
+    async def details(self, name: str, *, verbose: bool) -> ModelDetails:
+        """Return what the row's file says about itself.
+
+        Raises:
+            LaneError: The file cannot be read.
+        """
+
+    async def delete(self, name: str) -> None:
+        """Remove a row, after its child has been unloaded; files that Blazar did not fetch stay.
+
+        Raises:
+            LaneError: It cannot be removed; the text says why.
+        """
+
+    async def copy(self, source: str, destination: str) -> None:
+        """Give a row a second name, at no cost in bytes.
+
+        Raises:
+            LaneError: The name is taken or reserved.
+        """
+
+    async def create(self, overlay: Overlay) -> None:
+        """Add an overlay row, or replace one of that name.
+
+        Raises:
+            LaneError: Something in it cannot be served; the text says what.
+        """
+
+    def has_blob(self, digest: str) -> bool:
+        """Return whether a file with this digest (``sha256:…``) was uploaded."""
+
+    async def add_blob(self, digest: str, pieces: AsyncIterator[bytes]) -> None:
+        """Take an uploaded file, for a later :meth:`create`.
+
+        Raises:
+            LaneError: It has another digest, or this daemon takes no files.
+        """
 
 
 class Daemon(Protocol):

@@ -66,7 +66,7 @@ class ChatEvents:
             yield Reasoning(str(reasoning))
         # Text completions have their text in the choice itself.
         if text := delta.get("content") or choice.get("text"):
-            yield Text(str(text))
+            yield Text(str(text), _logprobs(choice.get("logprobs")))
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
                 yield from self._tool_call(call)
@@ -139,6 +139,11 @@ def failure(error: object) -> Failed:
             status=status if isinstance(status, int) and 400 <= status <= 599 else 500,
         )
     return Failed(code="engine-error", message=str(error), status=500)
+
+
+def _logprobs(value: object) -> tuple[Mapping[str, Any], ...]:
+    content = value.get("content") if isinstance(value, dict) else None
+    return tuple(entry for entry in content if isinstance(entry, dict)) if isinstance(content, list) else ()
 
 
 def _integer(value: object) -> int:

@@ -133,9 +133,12 @@ class EngineStream:
 
     def _sift(self, event: Event, out: list[Event]) -> None:
         match event:
-            case Text(text):
+            case Text(text, logprobs):
                 self._pieces += 1
-                self._text(text, out)
+                if logprobs and self._tags.settled and self._stop is None:
+                    out.append(event)
+                else:
+                    self._text(text, out)
             case Reasoning():
                 self._pieces += 1
                 out.append(event)
@@ -191,7 +194,7 @@ def plain_text(chunk: Mapping[str, Any]) -> str | None:
     if type(choices) is not list or len(choices) != 1 or "usage" in chunk:
         return None
     choice = choices[0]
-    if choice.get("finish_reason") is not None or choice.get("index"):
+    if choice.get("finish_reason") is not None or choice.get("index") or choice.get("logprobs"):
         return None
     delta = choice.get("delta")
     if type(delta) is not dict or len(delta) != 1:

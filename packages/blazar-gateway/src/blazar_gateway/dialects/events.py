@@ -5,8 +5,10 @@ A stream is ``Started``, then any of ``Reasoning``, ``Text``, ``ToolCallStarted`
 ``Finished``. Only the first choice is told; dialects other than OpenAI's know no more than one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class FinishReason(StrEnum):
@@ -40,9 +42,15 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of the answer."""
+    """A piece of the answer.
+
+    Attributes:
+        text: Some characters of it.
+        logprobs: OpenAI's entries for its tokens, where they were asked for.
+    """
 
     text: str
+    logprobs: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

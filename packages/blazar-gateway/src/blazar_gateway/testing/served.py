@@ -9,7 +9,7 @@ from aiohttp import web
 from blazar_gateway.app import create_app, create_runner
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
-from blazar_gateway.ports import ModelHost
+from blazar_gateway.ports import ModelHost, ModelRegistry
 from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.neighbours import FixedCatalogue, PlainSettings, ReadyHost, RecordingDaemon, card
 
@@ -56,6 +56,7 @@ async def serve(
     settings: PlainSettings | None = None,
     control: bool = False,
     max_body_bytes: int = MAX_BODY_BYTES,
+    registry: ModelRegistry | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the application in front of ``host`` until the context ends; then check that it is at rest."""
     plain = settings or PlainSettings()
@@ -66,6 +67,7 @@ async def serve(
         settings=lambda: plain,
         control=control,
         max_body_bytes=max_body_bytes,
+        registry=registry,
     )
     runner = create_runner(app, drain_s=1.0)
     await runner.setup()

@@ -1,9 +1,11 @@
 """Canonical events, as Ollama's answers: lines of JSON, or the last line with everything in it."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 from blazar_gateway.dialects.events import (
     Event,
@@ -56,6 +58,7 @@ class Lines:
         self._model = model
         self._chat = chat
         self._clock = clock
+        self._text_tail = b'},"done":false}\n' if chat else b',"done":false}\n'
         self._calls: dict[int, _Call] = {}
         self._finished: Finished | None = None
         self._usage: UsageReported | None = None
@@ -65,11 +68,28 @@ class Lines:
         """Whether the model said why it stopped; otherwise the answer broke off."""
         return self._finished is not None
 
+    def write_all(self, events: Sequence[Event]) -> bytes:
+        """Return the lines for some events."""
+        out: list[bytes] = []
+        head = b""
+        for event in events:
+            if type(event) is Text and not event.logprobs:
+                # What nearly every event is. Those of one read have one time.
+                head = head or self._text_head()
+                out.append(head + orjson.dumps(event.text) + self._text_tail)
+            else:
+                out += self.write(event)
+        return b"".join(out)
+
+    def _text_head(self) -> bytes:
+        start = orjson.dumps({"model": self._model, "created_at": self._clock.created_at()})[:-1]
+        return start + (b',"message":{"role":"assistant","content":' if self._chat else b',"response":')
+
     def write(self, event: Event) -> Iterator[bytes]:
         """Yield the lines for one event. A tool call is told whole, when the next begins or the answer ends."""
         match event:
-            case Text(text):
-                yield self._line(text=text)
+            case Text(text, logprobs):
+                yield self._line(text=text, logprobs=logprobs)
             case Reasoning(text):
                 yield self._line(thinking=text)
             case ToolCallStarted(index, call_id, name):
@@ -103,8 +123,16 @@ class Lines:
             function = {"index": index, "name": call.name, "arguments": arguments or {}}
             yield self._line(calls=[{"id": call.id, "function": function}])
 
-    def _line(self, *, text: str = "", thinking: str = "", calls: list[dict[str, Any]] | None = None) -> bytes:
-        return line({**self._frame(text, thinking, calls), "done": False})
+    def _line(
+        self,
+        *,
+        text: str = "",
+        thinking: str = "",
+        calls: list[dict[str, Any]] | None = None,
+        logprobs: Sequence[Mapping[str, Any]] = (),
+    ) -> bytes:
+        more = {"logprobs": logprobs_of(logprobs)} if logprobs else {}
+        return line({**self._frame(text, thinking, calls), "done": False, **more})
 
     def _frame(self, text: str = "", thinking: str = "", calls: list[dict[str, Any]] | None = None) -> dict[str, Any]:
         frame: dict[str, Any] = {"model": self._model, "created_at": self._clock.created_at()}
@@ -126,14 +154,16 @@ def whole(events: Iterable[Event], *, model: str, chat: bool, clock: Clock) -> t
     """Return the answer as one object, and the failure if it broke."""
     texts: list[str] = []
     thoughts: list[str] = []
+    logprobs: list[Mapping[str, Any]] = []
     calls: dict[int, _Call] = {}
     finished = Finished(FinishReason.STOP)
     usage: UsageReported | None = None
     failed: Failed | None = None
     for event in events:
         match event:
-            case Text(text):
+            case Text(text, entries):
                 texts.append(text)
+                logprobs += entries
             case Reasoning(text):
                 thoughts.append(text)
             case ToolCallStarted(index, call_id, name):
@@ -165,8 +195,16 @@ def whole(events: Iterable[Event], *, model: str, chat: bool, clock: Clock) -> t
             for index, call in calls.items()
         ]
     body.update({"message": said} if chat else said)
+    if logprobs:
+        body["logprobs"] = logprobs_of(logprobs)
     body.update(last_fields(finished, usage, clock))
     return body, failed
+
+
+def logprobs_of(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return OpenAI's entries in Ollama's form: without the engine's own members."""
+    kept = ("token", "logprob", "bytes", "top_logprobs")
+    return [{name: entry[name] for name in kept if name in entry} for entry in entries]
 
 
 def loaded(*, model: str, chat: bool, clock: Clock, unload: bool) -> dict[str, Any]:

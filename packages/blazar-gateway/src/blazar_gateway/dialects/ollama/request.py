@@ -8,6 +8,7 @@ from typing import Any
 
 from blazar_gateway.dialects.ollama.images import image_parts
 from blazar_gateway.dialects.ollama.options import translate_options
+from blazar_gateway.dialects.ollama.template import render
 from blazar_routing.errors import InvalidRequest
 
 THINK_LEVELS = ("low", "medium", "high", "max")
@@ -34,6 +35,7 @@ class Translated:
         think: ``True``, ``False``, a level, or ``None`` when not said.
         keep_alive: As sent; ``None`` when not said.
         num_ctx: The context asked for, in tokens, or ``None``.
+        context: Tokens of an earlier answer of ``/api/generate`` that this one continues.
     """
 
     kind: Kind
@@ -43,6 +45,7 @@ class Translated:
     think: bool | str | None
     keep_alive: object
     num_ctx: int | None
+    context: tuple[int, ...] = ()
 
 
 def chat(request: Mapping[str, Any], *, new_call_id: Callable[[], str]) -> Translated:
@@ -85,21 +88,38 @@ def generate(request: Mapping[str, Any]) -> Translated:
     if request.get("raw"):
         if any(request.get(name) for name in ("template", "system", "context")):
             raise InvalidRequest("raw mode does not support template, system, or context")
-        return _translated(Kind.COMPLETION, request, {"prompt": prompt, **body}, options.num_ctx)
+        return _translated(Kind.COMPLETION, request, {"prompt": prompt, **_native(body)}, options.num_ctx)
     if suffix:
-        infill = {"input_prefix": prompt, "input_suffix": suffix, **body}
+        infill = {"input_prefix": prompt, "input_suffix": suffix, **_native(body)}
+        if "max_tokens" in infill:
+            infill["n_predict"] = infill.pop("max_tokens")
         return _translated(Kind.INFILL, request, infill, options.num_ctx)
     if not prompt and not images:
         return _translated(Kind.LOAD, request, body, options.num_ctx)
+    system = _string(request, "system")
+    context = _context(request.get("context"))
+    if template := _string(request, "template"):
+        if images:
+            raise InvalidRequest("`template` cannot be used together with `images`", param="template")
+        rendered = render(template, {"System": system, "Prompt": prompt})
+        body = {"prompt": [*context, rendered] if context else rendered, **_native(body)}
+        return _translated(Kind.COMPLETION, request, body, options.num_ctx, context=context)
     messages: list[dict[str, Any]] = []
-    if system := _string(request, "system"):
+    if system:
         messages.append({"role": "system", "content": system})
     content = [{"type": "text", "text": prompt}, *images] if images else prompt
     messages.append({"role": "user", "content": content})
-    return _translated(Kind.CHAT, request, {"messages": messages, **body}, options.num_ctx)
+    return _translated(Kind.CHAT, request, {"messages": messages, **body}, options.num_ctx, context=context)
 
 
-def _translated(kind: Kind, request: Mapping[str, Any], body: dict[str, Any], num_ctx: int | None) -> Translated:
+def _translated(
+    kind: Kind,
+    request: Mapping[str, Any],
+    body: dict[str, Any],
+    num_ctx: int | None,
+    *,
+    context: tuple[int, ...] = (),
+) -> Translated:
     model = request.get("model") or request.get("name")
     if not isinstance(model, str) or not model:
         raise InvalidRequest("model is required", param="model")
@@ -120,7 +140,31 @@ def _translated(kind: Kind, request: Mapping[str, Any], body: dict[str, Any], nu
         think=think,
         keep_alive=request.get("keep_alive"),
         num_ctx=num_ctx,
+        context=context,
     )
+
+
+def _native(body: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as text completions take them: a form is a schema there, and logprobs a count."""
+    given = dict(body)
+    match given.pop("response_format", None):
+        case {"type": "json_object"}:
+            given["json_schema"] = {"type": "object"}
+        case {"json_schema": {"schema": schema}}:
+            given["json_schema"] = schema
+        case _:
+            pass  # no form was asked for
+    if given.pop("logprobs", False):
+        given["logprobs"] = given.pop("top_logprobs", 0)
+    return given
+
+
+def _context(value: object) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(type(token) is int and token >= 0 for token in value):
+        raise InvalidRequest("`context` must be a list of tokens, as an earlier answer had it", param="context")
+    return tuple(value)
 
 
 def _messages(messages: list[Any], new_call_id: Callable[[], str]) -> list[dict[str, Any]]:

@@ -1,0 +1,83 @@
+"""Ollama's ``/api/embed`` and the older ``/api/embeddings``."""
+
+import time
+
+from aiohttp import web
+
+from blazar_gateway.answers import json_answer
+from blazar_gateway.bodies import read_body
+from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.domains import Domain, check_domain
+from blazar_gateway.embedding_runs import embed as embed_inputs
+from blazar_gateway.embedding_runs import normalised
+from blazar_gateway.ports import ModelCard
+from blazar_gateway.rows import get_card
+from blazar_routing.errors import InvalidRequest
+
+
+async def embed(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /api/embed``: one vector for each input, of length 1."""
+    began_ns = time.monotonic_ns()
+    gateway = request.app[GATEWAY]
+    raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
+    body = parse_object(raw)
+    card = _card(gateway, body)
+    inputs = _inputs(body.get("input"))
+    dimensions = body.get("dimensions")
+    if dimensions is not None and type(dimensions) is not int:
+        raise InvalidRequest("dimensions must be a whole number.", param="dimensions")
+    answer: dict[str, object] = {"model": body.get("model") or body.get("name"), "embeddings": []}
+    load_ns, tokens = 0, 0
+    if inputs:
+        found = await embed_inputs(
+            request, card, inputs, dimensions=dimensions, keep_alive=body.get("keep_alive"), body_bytes=len(raw)
+        )
+        answer["embeddings"] = [normalised(vector) for vector in found.vectors]
+        load_ns, tokens = round(found.lease.load_s * 1e9), found.prompt_tokens
+    else:
+        check_domain(card, Domain.EMBEDDING)
+    answer.update(total_duration=time.monotonic_ns() - began_ns, load_duration=load_ns, prompt_eval_count=tokens)
+    return json_answer(answer)
+
+
+async def embedding(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /api/embeddings``: a single vector."""
+    gateway = request.app[GATEWAY]
+    raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
+    body = parse_object(raw)
+    card = _card(gateway, body)
+    prompt = body.get("prompt")
+    if prompt is not None and not isinstance(prompt, str):
+        raise InvalidRequest("prompt must be a string.", param="prompt")
+    if not prompt:
+        check_domain(card, Domain.EMBEDDING)
+        return json_answer({"embedding": []})
+    found = await embed_inputs(
+        request, card, [prompt], dimensions=None, keep_alive=body.get("keep_alive"), body_bytes=len(raw)
+    )
+    return json_answer({"embedding": found.vectors[0]})
+
+
+def _card(gateway: Gateway, body: JsonObject) -> ModelCard:
+    name = body.get("model") or body.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidRequest("model is required", param="model")
+    return get_card(gateway, name)
+
+
+def _inputs(value: object) -> list[object]:
+    """Return the texts to embed; nothing, and an empty text, only load in Ollama and have no vectors.
+
+    Raises:
+        InvalidRequest: It is neither a text nor a list of texts.
+    """
+    match value:
+        case None | "" | []:
+            return []
+        case str():
+            return [value]
+        case list() if all(isinstance(item, str) for item in value):
+            return list(value)
+        case _:
+            raise InvalidRequest("invalid input type", param="input")
