@@ -26,13 +26,13 @@ def test_prompt_that_is_too_long_has_the_word_that_agents_look_for() -> None:
         pytest.param(
             400,
             b'{"error":{"code":400,"message":"Field \'n\': bad","type":"invalid_request_error"}}',
-            (400, "invalid_request_error", "invalid_request_error", "Field 'n': bad"),
+            (400, "invalid_request_error", "invalid_request", "Field 'n': bad"),
             id="a 400 stays one, its number leaves the code",
         ),
         pytest.param(
             500,
             b'{"error":{"code":500,"message":"image input is not supported - hint: mmproj","type":"server_error"}}',
-            (400, "invalid_request_error", "server_error", "image input is not supported - hint: mmproj"),
+            (400, "invalid_request_error", "invalid_request", "image input is not supported - hint: mmproj"),
             id="a 500 for the client's mistake becomes a 400",
         ),
         pytest.param(
@@ -44,7 +44,7 @@ def test_prompt_that_is_too_long_has_the_word_that_agents_look_for() -> None:
         pytest.param(
             500,
             b'{"error":{"code":500,"message":"boom","type":"server_error"}}',
-            (500, "server_error", "server_error", "boom"),
+            (500, "server_error", "engine_error", "boom"),
             id="a breakage stays one",
         ),
         pytest.param(
@@ -59,7 +59,9 @@ def test_prompt_that_is_too_long_has_the_word_that_agents_look_for() -> None:
             (400, "t", "word", "m"),
             id="words are kept",
         ),
-        pytest.param(422, b'{"error":"text"}', (422, "invalid_request_error", "engine_error", "text"), id="bare text"),
+        pytest.param(
+            422, b'{"error":"text"}', (422, "invalid_request_error", "invalid_request", "text"), id="bare text"
+        ),
         pytest.param(
             500, b"<html>\xff</html>", (500, "server_error", "engine_error", "<html>\ufffd</html>"), id="no JSON"
         ),

@@ -256,7 +256,7 @@ def test_engines_error_reaches_the_client_in_openais_form(end: bytes) -> None:
                 "message": "Context size has been exceeded.",
                 "type": "server_error",
                 "param": None,
-                "code": "server_error",
+                "code": "engine_error",
             }
         }
         assert sieve.error is not None

@@ -16,7 +16,7 @@ class CountsResumptions:
     def __init__(self) -> None:
         self.resumptions = 0
 
-    def resume_reading(self, *, resume_parser: bool = True) -> None:  # noqa: ARG002 - the protocol's form
+    def resume_reading(self, *, resume_parser: bool = True) -> None:
         self.resumptions += 1
 
 

@@ -95,7 +95,7 @@ async def test_other_errors_in_the_stream_have_their_status_and_are_not_retried(
     engine.script = runs_out_of_context
     async with serve(host) as served:
         answer = await fetch(served.port, "POST", "/v1/chat/completions", CHAT)
-    assert (answer.status, answer.json["error"]["code"]) == (500, "server_error")
+    assert (answer.status, answer.json["error"]["code"]) == (500, "engine_error")
     assert len(engine.exchanges) == 1
 
 

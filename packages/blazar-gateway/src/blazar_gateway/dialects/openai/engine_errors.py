@@ -75,7 +75,7 @@ def from_object(error: JsonObject, *, status: int | None = None) -> WireError:
     return WireError(
         status=status,
         type=_type(given, status),
-        code=_code(given, number),
+        code=_code(given, number, status),
         message=text,
         param=_optional_text(error.get("param")),
         retry_after_s=1 if status == 503 else None,
@@ -95,13 +95,16 @@ def _type(given: str | None, status: int) -> str:
     return _TYPES.get(given, given)
 
 
-def _code(given: str | None, number: object) -> str:
+def _code(given: str | None, number: object, status: int) -> str:
     if isinstance(number, str) and number:
         return number
     if given == "exceed_context_size_error":
         # Agents look for this word to compact their history.
         return "context_length_exceeded"
-    return given or "engine_error"
+    if given is None or given in {"invalid_request_error", "server_error"}:
+        # Those say no more than the type does.
+        return "invalid_request" if status < 500 else "engine_error"
+    return given
 
 
 def _optional_text(value: object) -> str | None:
