@@ -80,16 +80,16 @@ class Dispatcher:
             LaneError: Any refusal.
         """
         residence = self._census.find(model)
-        if residence is not None and residence.state is ChildState.READY and not self._closing:
-            cells = min(ticket.cells, residence.total_cells)
-            if (
-                min(ticket.slots, residence.total_slots) <= residence.free_slots
-                and (cells <= residence.free_cells or ticket.slots == 0)
-                and self._queue.waiting(model) == 0
-                and self._queue.giving_way(model) is None
-                and not residence.is_drowsy(self._clock())
-            ):
-                return residence.grant(ticket.slots, ticket.cells, queue_s=0.0, load_s=0.0)
+        if (
+            residence is not None
+            and residence.state is ChildState.READY
+            and residence.has_room(ticket)
+            # Nobody waits at all, or nobody for this model and it makes room for no other.
+            and (not self._waiters or (self._queue.waiting(model) == 0 and self._queue.giving_way(model) is None))
+            and not residence.is_drowsy(self._clock())
+            and not self._closing
+        ):
+            return residence.grant(ticket, 0.0, 0.0)
         return await self._take_turn(model, ticket)
 
     async def _take_turn(self, model: str, ticket: Ticket) -> SlotLease:
@@ -192,12 +192,7 @@ class Dispatcher:
         assert residence is not None
         now_s = self._clock()
         waited_load_s = residence.ready_since_s - max(waiter.arrived_s, residence.loading_since_s)
-        lease = residence.grant(
-            waiter.ticket.slots,
-            waiter.ticket.cells,
-            queue_s=now_s - waiter.arrived_s,
-            load_s=max(0.0, waited_load_s) if waiter.arrived_s < residence.ready_since_s else 0.0,
-        )
+        lease = residence.grant(waiter.ticket, now_s - waiter.arrived_s, max(0.0, waited_load_s))
         waiter.turn.set_result(lease)
 
     def _load(self, model: str, evict: tuple[str, ...]) -> None:

@@ -21,14 +21,9 @@ class SlotLease:
     Made and taken back on the hot path: plain attributes, no tasks, no timers.
     """
 
-    __slots__ = ("_callbacks", "_cells", "_residence", "_revoked", "_slots", "child", "endpoint", "headers", "load_s",
-                 "model", "queue_s")  # fmt: skip
+    __slots__ = ("_callbacks", "_cells", "_residence", "_revoked", "_slots", "load_s", "queue_s")
 
-    def __init__(self, residence: "Residence", *, slots: int, cells: int, queue_s: float, load_s: float) -> None:
-        self.model = residence.model
-        self.child = residence.key
-        self.endpoint: Endpoint = residence.endpoint
-        self.headers: Mapping[str, str] = residence.headers
+    def __init__(self, residence: "Residence", slots: int, cells: int, queue_s: float, load_s: float) -> None:
         self.queue_s = queue_s
         self.load_s = load_s
         self._residence = residence
@@ -37,10 +32,30 @@ class SlotLease:
         self._callbacks: list[Callable[[LaneError], None]] | None = None
         self._revoked: LaneError | None = None
 
+    @property
+    def model(self) -> str:
+        """The model row's name."""
+        return self._residence.model
+
+    @property
+    def child(self) -> str:
+        """The child's key."""
+        return self._residence.key
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the child listens."""
+        return self._residence.endpoint
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every request to the child carries."""
+        return self._residence.headers
+
     def release(self) -> None:
         """Give the slot back; the second call does nothing."""
         self._callbacks = None
-        self._residence.take_back(self, slots=self._slots, cells=self._cells)
+        self._residence.take_back(self, self._slots, self._cells)
 
     def on_revoke(self, callback: Callable[[LaneError], None]) -> None:
         """Call ``callback`` when the child is stopped although the lease is held; at once if it has been already."""

@@ -196,7 +196,7 @@ class Lifecycle:
         profile = plan.profile
         residence.total_slots = residence.free_slots = profile.slots
         residence.total_cells = residence.free_cells = profile.cells
-        residence.sleep_s = profile.sleep_s
+        residence.sleeps_after(profile.sleep_s)
         self._is_ready(residence)
         self._spawn_task(self._watch(residence, child), f"watch {residence.key}")
 

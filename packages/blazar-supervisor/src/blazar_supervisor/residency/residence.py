@@ -4,11 +4,13 @@ A lease points at its life, so that whatever is released late touches counters t
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from blazar_routing.errors import LaneError
 from blazar_routing.queue import Capacity
+from blazar_routing.ticket import Ticket
 from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.residency.eviction import Holding
 from blazar_supervisor.residency.lease import SlotLease
@@ -60,6 +62,7 @@ class Residence:
         "asking",
         "awake_until_s",
         "child",
+        "drowsy_after_s",
         "endpoint",
         "error",
         "free_cells",
@@ -100,6 +103,7 @@ class Residence:
         self.total_slots = self.free_slots = 0
         self.total_cells = self.free_cells = 0
         self.sleep_s: float | None = None
+        self.drowsy_after_s = math.inf
         self.stay_s: float | DefaultKeep | None = BY_DEFAULT
         self.loading_since_s = now_s
         self.ready_since_s = now_s
@@ -123,17 +127,31 @@ class Residence:
 
     # The hot path
 
-    def grant(self, slots: int, cells: int, *, queue_s: float, load_s: float) -> SlotLease:
+    def has_room(self, ticket: Ticket) -> bool:
+        """Return whether a request can start now; one that wants more than there is starts alone."""
+        free = self.free_slots
+        if ticket.slots > free and (free < self.total_slots or free == 0):
+            return False
+        if ticket.slots == 0 or ticket.cells <= self.free_cells:
+            return True
+        return self.free_cells == self.total_cells
+
+    def grant(self, ticket: Ticket, queue_s: float, load_s: float) -> SlotLease:
         """Give out a lease; the caller has checked that there is room."""
-        taken = min(slots, self.total_slots)
-        held = min(cells, self.total_cells) if slots else 0
-        self.free_slots -= taken
-        self.free_cells -= held
-        lease = SlotLease(self, slots=taken, cells=held, queue_s=queue_s, load_s=load_s)
+        slots, cells = ticket.slots, ticket.cells
+        if slots == 0:
+            cells = 0
+        elif slots > self.total_slots:
+            slots = self.total_slots
+        if cells > self.total_cells:
+            cells = self.total_cells
+        self.free_slots -= slots
+        self.free_cells -= cells
+        lease = SlotLease(self, slots, cells, queue_s, load_s)
         self.leases.add(lease)
         return lease
 
-    def take_back(self, lease: SlotLease, *, slots: int, cells: int) -> None:
+    def take_back(self, lease: SlotLease, slots: int, cells: int) -> None:
         """End a lease; one that has ended already does nothing."""
         if lease not in self.leases:
             return
@@ -217,6 +235,12 @@ class Residence:
 
     def is_drowsy(self, now_s: float) -> bool:
         """Return whether it may have fallen asleep: idle for about as long as it takes."""
-        if self.sleep_s is None or self.leases or now_s < self.awake_until_s or self.state is not ChildState.READY:
+        idle_s = now_s - self.used_at_s
+        if idle_s < self.drowsy_after_s or self.leases or now_s < self.awake_until_s:
             return False
-        return now_s - self.used_at_s >= max(self.sleep_s - 2.0, self.sleep_s / 2)
+        return self.state is ChildState.READY
+
+    def sleeps_after(self, sleep_s: float | None) -> None:
+        """Note after how many idle seconds the engine sleeps."""
+        self.sleep_s = sleep_s
+        self.drowsy_after_s = math.inf if sleep_s is None else max(sleep_s - 2.0, sleep_s / 2)
