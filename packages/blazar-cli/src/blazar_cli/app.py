@@ -14,6 +14,19 @@ from blazar_cli.overriding import override
 
 _ENTRIES = {entry.name: entry for entry in COMMANDS}
 
+_KNOWN_ELSEWHERE = {
+    "list": "models list",
+    "ls": "models list",
+    "show": "models show",
+    "rm": "models rm",
+    "add": "models add",
+    "start": "serve",
+    "chat": "run",
+    "engines": "engine list",
+    "model": "models",
+}
+"""What people type who know another program of this kind, and what it is here."""
+
 
 def load_command(entry: CommandEntry) -> click.Command:
     """Import the code of one command."""
@@ -43,6 +56,8 @@ class LazyGroup(RichGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in _KNOWN_ELSEWHERE:
+            ctx.fail(f"there is no command '{args[0]}'; that is `blazar {_KNOWN_ELSEWHERE[args[0]]}`.")
         name, stand_in, rest = super().resolve_command(ctx, args)
         if name is None or stand_in is None:
             return name, stand_in, rest
