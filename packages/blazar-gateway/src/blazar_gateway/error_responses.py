@@ -127,6 +127,8 @@ WIRE_TABLE: Mapping[str, _Row] = {
     "invalid-request": _Row(400, _INVALID),
     "body-too-large": _Row(413, _INVALID),
     "unsupported-endpoint": _Row(404, _INVALID),
+    "response-not-found": _Row(404, _INVALID),
+    "previous-response-not-found": _Row(400, _INVALID),
     "method-not-allowed": _Row(405, _INVALID),
     "origin-refused": _Row(403, _INVALID),
     "host-refused": _Row(403, _INVALID),

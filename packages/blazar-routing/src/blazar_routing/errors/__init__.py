@@ -9,8 +9,8 @@
     ├── access       KeyMissing, KeyInvalid, KeysConflict, ModelNotAllowed, TooManyConcurrent, RateLimited,
     │                DailyQuotaSpent, ManagementClosed, LastKey, KeyNameTaken, NoSuchKey, KeyMalformed
     ├── admission    QueueFull, DeadlineMissed, ShuttingDown
-    └── requests     InvalidRequest, BodyTooLarge, UnsupportedEndpoint, MethodNotAllowed, OriginRefused,
-                     HostRefused, AdminOnly, InternalError
+    └── requests     InvalidRequest, BodyTooLarge, UnsupportedEndpoint, ResponseNotFound,
+                     PreviousResponseNotFound, MethodNotAllowed, OriginRefused, HostRefused, AdminOnly, InternalError
 """
 
 from blazar_routing.errors.access import (
@@ -57,6 +57,8 @@ from blazar_routing.errors.requests import (
     InvalidRequest,
     MethodNotAllowed,
     OriginRefused,
+    PreviousResponseNotFound,
+    ResponseNotFound,
     UnsupportedEndpoint,
 )
 
@@ -94,9 +96,11 @@ __all__ = [
     "NoSuchKey",
     "NotAnEngine",
     "OriginRefused",
+    "PreviousResponseNotFound",
     "ProfileRejected",
     "QueueFull",
     "RateLimited",
+    "ResponseNotFound",
     "ShuttingDown",
     "TooManyConcurrent",
     "UnknownEngineKind",

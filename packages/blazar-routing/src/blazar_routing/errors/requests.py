@@ -44,6 +44,32 @@ class UnsupportedEndpoint(LaneError):
         )
 
 
+class ResponseNotFound(LaneError):
+    """No response of the caller's is kept under this id."""
+
+    code = "response-not-found"
+
+    def __init__(self, *, response_id: str) -> None:
+        self.response_id = response_id
+        super().__init__(
+            f"response '{response_id}' not found: it was never stored, has expired, or belongs to another key. "
+            "Ask for it to be kept with `store: true` when you create it."
+        )
+
+
+class PreviousResponseNotFound(LaneError):
+    """A request continues a response that is not kept; its text would be missing from the conversation."""
+
+    code = "previous-response-not-found"
+
+    def __init__(self, *, response_id: str) -> None:
+        self.response_id = response_id
+        super().__init__(
+            f"previous response '{response_id}' not found: it was never stored, has expired, or belongs to another "
+            "key. Send the whole conversation as `input` instead, or keep responses with `store: true`."
+        )
+
+
 class MethodNotAllowed(LaneError):
     """The route exists for other methods."""
 
