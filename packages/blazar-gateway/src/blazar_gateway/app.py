@@ -12,7 +12,7 @@ from typing_extensions import override
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
-from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry
+from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry, ResponseMemory
 from blazar_gateway.routes import (
     calls,
     control,
@@ -24,6 +24,8 @@ from blazar_gateway.routes import (
     ollama_embed,
     ollama_models,
     probes,
+    responses,
+    stored_responses,
 )
 from blazar_routing.errors import MethodNotAllowed, UnsupportedEndpoint
 
@@ -45,6 +47,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/completions": {"POST": generation.completions},
         "/v1/messages": {"POST": messages.messages},
         "/v1/messages/count_tokens": {"POST": messages.count_tokens},
+        "/v1/responses": {"POST": responses.create},
+        "/v1/responses/input_tokens": {"POST": responses.input_tokens},
         "/v1/embeddings": {"POST": embeddings.embeddings},
         "/api/chat": {"POST": ollama_chat.api_chat},
         "/api/generate": {"POST": ollama_chat.api_generate},
@@ -69,6 +73,9 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
 
 _BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
     (re.compile(r"(?:/v1)?/models/.+"), {"GET": listings.model}),
+    (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete}),
+    (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": stored_responses.cancel}),
+    (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": stored_responses.input_items}),
     (re.compile(r"/api/blobs/[^/]+"), {"GET": ollama_models.blob, "POST": ollama_models.add_blob}),
 )
 """Routes whose path ends in a name."""
@@ -102,6 +109,7 @@ def create_app(
     control: bool,
     max_body_bytes: int = MAX_BODY_BYTES,
     registry: ModelRegistry | None = None,
+    memory: ResponseMemory | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -115,6 +123,7 @@ def create_app(
         control: ``True`` for the control socket. Its caller is the owner: no origin or host name is checked, and
             calls that manage the daemon are allowed.
         max_body_bytes: The most a request body may hold, after decompression.
+        memory: Remembers responses for clients that continue them; ``None`` keeps none.
         registry: May change the model rows; ``None`` refuses such calls with what to type instead.
     """
     gateway = Gateway(
@@ -125,6 +134,7 @@ def create_app(
         control=control,
         max_body_bytes=max_body_bytes,
         registry=registry,
+        memory=memory,
     )
     app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
     app[GATEWAY] = gateway

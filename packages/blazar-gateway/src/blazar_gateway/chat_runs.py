@@ -7,8 +7,9 @@ a dialect never sees a byte of the engine's.
 As with the passthrough, a child that hangs is replaced once, as long as the client has seen nothing of an answer.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import orjson
@@ -176,28 +177,36 @@ async def _relay(run: Run, out: EventStream, translation: Translation, seen: _Se
         return await out.end(rest + await translation.end(borrowed))
 
 
-async def run_whole(run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]]) -> web.StreamResponse:
+async def run_whole(
+    run: Run,
+    finish: Callable[[list[Event], Borrowed], Awaitable[bytes]],
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> web.StreamResponse:
     """Serve an answer in one piece, and return it once its last byte has left.
 
     Args:
         run: The request.
         finish: Makes the answer's body of its events, while the lease is held.
+        headers: Headers of the answer besides those that every one has.
 
     Raises:
         LaneError: Why there is no answer.
         EngineRefusal: The engine's own reason.
     """
     try:
-        return await _assemble(run, finish)
+        return await _assemble(run, finish, headers)
     except ChildStalled:
         pass  # nothing was sent to the client, so a second child may try
     try:
-        return await _assemble(run, finish)
+        return await _assemble(run, finish, headers)
     except ChildStalled:
         raise run.stalled() from None
 
 
-async def _assemble(run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]]) -> web.StreamResponse:
+async def _assemble(
+    run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]], headers: Mapping[str, str]
+) -> web.StreamResponse:
     async with run.borrow() as borrowed:
         streamed = await run.ready(borrowed)
         reader = run.reader()
@@ -216,7 +225,7 @@ async def _assemble(run: Run, finish: Callable[[list[Event], Borrowed], Awaitabl
             reader, events = await _ask_plainly(run, borrowed, run.plain)
         await _check_end(reader, borrowed)
         body = await finish(events, borrowed)
-        return await send_whole(run.request, body, timing_headers(borrowed.lease))
+        return await send_whole(run.request, body, {**headers, **timing_headers(borrowed.lease)})
 
 
 async def _ask_plainly(run: Run, borrowed: Borrowed, body: bytes) -> tuple[EngineStream, list[Event]]:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from blazar_gateway.children import Children
 from blazar_gateway.origins import OriginPolicy
-from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry
+from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry, ResponseMemory
 from blazar_gateway.traffic import Traffic
 
 
@@ -24,6 +24,7 @@ class Gateway:
         max_body_bytes: The most a request body may hold, decompressed.
         children: Connections to engines.
         traffic: What is in hand.
+        memory: Remembers responses, or ``None`` where that is switched off.
         registry: May change the model rows, or ``None`` where nobody may over HTTP.
     """
 
@@ -36,6 +37,7 @@ class Gateway:
     children: Children = field(default_factory=Children)
     traffic: Traffic = field(default_factory=Traffic)
     registry: ModelRegistry | None = None
+    memory: ResponseMemory | None = None
     _policy: tuple[GatewaySettings, OriginPolicy] | None = None
 
     def origin_policy(self) -> OriginPolicy:

@@ -358,6 +358,48 @@ class ModelRegistry(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """A response with what a later request needs to go on from it.
+
+    Attributes:
+        id: ``resp_…``.
+        created_at: Unix seconds.
+        response: The object, as ``GET /v1/responses/{id}`` shows it.
+        items: The request's own input items, oldest first, each with an ``id``.
+        previous: The id of the response that it continues, or ``None``.
+    """
+
+    id: str
+    created_at: int
+    response: Mapping[str, object]
+    items: Sequence[Mapping[str, object]]
+    previous: str | None = None
+
+
+class ResponseMemory(Protocol):
+    """Whoever remembers responses: for each key its own, for a limited time, up to a limited size.
+
+    The oldest go first when room is needed; what has gone is as if it had never been. A response that is larger than
+    the whole limit is not kept.
+    """
+
+    async def put(self, key: str, kept: KeptResponse) -> None:
+        """Remember a response of ``key`` (``""`` on an open gateway), in the place of one with the same id."""
+
+    async def get(self, key: str, response_id: str) -> KeptResponse | None:
+        """Return a response of ``key``, or ``None``."""
+
+    async def delete(self, key: str, response_id: str) -> bool:
+        """Forget a response; return whether there was one."""
+
+    async def list(self, key: str) -> Sequence[str]:
+        """Return the ids of the responses of ``key``, newest first."""
+
+    async def find_item(self, key: str, item_id: str) -> Mapping[str, object] | None:
+        """Return an input or output item of any response of ``key``, or ``None``."""
+
+
 class Daemon(Protocol):
     """The daemon as its own control calls see it."""
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from blazar_gateway.app import create_app, create_runner
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
-from blazar_gateway.ports import ModelHost, ModelRegistry
+from blazar_gateway.ports import ModelHost, ModelRegistry, ResponseMemory
 from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.neighbours import FixedCatalogue, PlainSettings, ReadyHost, RecordingDaemon, card
 
@@ -57,6 +57,7 @@ async def serve(
     control: bool = False,
     max_body_bytes: int = MAX_BODY_BYTES,
     registry: ModelRegistry | None = None,
+    memory: ResponseMemory | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the application in front of ``host`` until the context ends; then check that it is at rest."""
     plain = settings or PlainSettings()
@@ -68,6 +69,7 @@ async def serve(
         control=control,
         max_body_bytes=max_body_bytes,
         registry=registry,
+        memory=memory,
     )
     runner = create_runner(app, drain_s=1.0)
     await runner.setup()

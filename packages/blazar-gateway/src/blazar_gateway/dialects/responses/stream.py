@@ -4,8 +4,10 @@ One writer serves both: a client that did not ask for a stream gets the object t
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from blazar_gateway.dialects.events import (
     Event,
@@ -49,7 +51,9 @@ class ResponseStream:
         self._begun = False
         self._open: dict[str, Any] | None = None
         self._calls: dict[int, dict[str, Any]] = {}
-        self._text = ""
+        self._pieces: list[str] = []
+        self._logprobs: list[dict[str, Any]] = []
+        self._text_at: tuple[bytes, bytes] | None = None
         self._finished: Finished | None = None
         self._usage: UsageReported | None = None
 
@@ -74,9 +78,11 @@ class ResponseStream:
             case Reasoning(text):
                 yield from self._ensure("reasoning")
                 yield self._delta("response.reasoning_text.delta", text)
-            case Text(text):
+            case Text(text, entries):
                 yield from self._ensure("message")
-                yield self._delta("response.output_text.delta", text, logprobs=[])
+                logprobs = logprobs_of(entries)
+                self._logprobs += logprobs
+                yield self._delta("response.output_text.delta", text, logprobs=logprobs)
             case ToolCallStarted(index, call_id, name):
                 yield from self._close()
                 yield from self._add_call(index, call_id, name)
@@ -88,6 +94,20 @@ class ResponseStream:
                 self._usage = event
             case Failed():
                 yield from self._fail(event)
+
+    def write_all(self, events: Sequence[Event]) -> bytes:
+        """Return the frames for some events."""
+        out: list[bytes] = []
+        for event in events:
+            if type(event) is Text and self._text_at and not event.logprobs:
+                # What nearly every event is: another piece of the message that is open.
+                self._pieces.append(event.text)
+                head, tail = self._text_at
+                out.append(b"%s%d%s%s}\n\n" % (head, self._sequence, tail, orjson.dumps(event.text)))
+                self._sequence += 1
+            else:
+                out += self.write(event)
+        return b"".join(out)
 
     def end(self) -> Iterator[bytes]:
         """Yield the closing frames of an answer that finished, and complete the object."""
@@ -129,27 +149,32 @@ class ResponseStream:
             item = {"type": "reasoning", "id": self._new_id("rs"), "status": "in_progress", "summary": []}
             item.update(content=[], encrypted_content=None)
             part = {"type": "reasoning_text", "text": ""}
-        self._open, self._text = item, ""
+        self._open, self._pieces, self._logprobs = item, [], []
         yield from self._added(item)
         yield self._frame("response.content_part.added", {**self._at(item), "content_index": 0, "part": part})
+        if kind == "message":
+            where = orjson.dumps({**self._at(item), "content_index": 0, "logprobs": []})[1:-1]
+            head = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":'
+            self._text_at = head, b"," + where + b',"delta":'
 
     def _delta(self, kind: str, text: str, **more: Any) -> bytes:
         assert self._open is not None
-        self._text += text
+        self._pieces.append(text)
         return self._frame(kind, {**self._at(self._open), "content_index": 0, "delta": text, **more})
 
     def _close(self) -> Iterator[bytes]:
         """Close the open message or reasoning item."""
-        item, self._open = self._open, None
+        item, self._open, self._text_at = self._open, None, None
         if item is None:
             return
         at = {**self._at(item), "content_index": 0}
+        text = "".join(self._pieces)
         if item["type"] == "message":
-            part = {"type": "output_text", "text": self._text, "annotations": [], "logprobs": []}
-            yield self._frame("response.output_text.done", {**at, "text": self._text, "logprobs": []})
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": self._logprobs}
+            yield self._frame("response.output_text.done", {**at, "text": text, "logprobs": self._logprobs})
         else:
-            part = {"type": "reasoning_text", "text": self._text}
-            yield self._frame("response.reasoning_text.done", {**at, "text": self._text})
+            part = {"type": "reasoning_text", "text": text}
+            yield self._frame("response.reasoning_text.done", {**at, "text": text})
         yield self._frame("response.content_part.done", {**at, "part": part})
         item["content"] = [part]
         yield from self._done(item)
@@ -203,6 +228,12 @@ class ResponseStream:
         self._sequence += 1
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         return f"event: {kind}\ndata: {text}\n\n".encode("utf-8", "replace")
+
+
+def logprobs_of(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return chat entries as this API has them: without the engine's own members."""
+    kept = ("token", "logprob", "bytes", "top_logprobs")
+    return [{name: entry[name] for name in kept if name in entry} for entry in entries]
 
 
 def free_form_input(arguments: str) -> str:
