@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from blazar_routing.errors import LaneError
 from blazar_routing.ticket import Ticket
+from blazar_store.types import KeptResponse
 
 
 class Endpoint(Protocol):
@@ -356,25 +357,6 @@ class ModelRegistry(Protocol):
         Raises:
             LaneError: It has another digest, or this daemon takes no files.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class KeptResponse:
-    """A response with what a later request needs to go on from it.
-
-    Attributes:
-        id: ``resp_…``.
-        created_at: Unix seconds.
-        response: The object, as ``GET /v1/responses/{id}`` shows it.
-        items: The request's own input items, oldest first, each with an ``id``.
-        previous: The id of the response that it continues, or ``None``.
-    """
-
-    id: str
-    created_at: int
-    response: Mapping[str, object]
-    items: Sequence[Mapping[str, object]]
-    previous: str | None = None
 
 
 class ResponseMemory(Protocol):

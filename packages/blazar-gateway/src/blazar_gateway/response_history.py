@@ -7,8 +7,8 @@ from aiohttp import web
 
 from blazar_gateway.context import Gateway
 from blazar_gateway.dialects.responses.kept import history_of, references_in, resolved
-from blazar_gateway.ports import KeptResponse
 from blazar_routing.errors import InvalidRequest, PreviousResponseNotFound
+from blazar_store.types import KeptResponse
 
 MAX_CHAIN = 1000
 """Turns that are followed back."""

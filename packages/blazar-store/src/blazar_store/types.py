@@ -1,5 +1,6 @@
 """The rows that the store remembers, as neighbours may hold them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,3 +70,22 @@ class EngineRow:
     commit: str
     active: bool
     installed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """A response of OpenAI's Responses API with what a later request needs to go on from it.
+
+    Attributes:
+        id: ``resp_…``.
+        created_at: Unix seconds.
+        response: The object, as ``GET /v1/responses/{id}`` shows it.
+        items: The request's own input items, oldest first, each with an ``id``.
+        previous: The id of the response that it continues, or ``None``.
+    """
+
+    id: str
+    created_at: int
+    response: Mapping[str, object]
+    items: Sequence[Mapping[str, object]]
+    previous: str | None = None

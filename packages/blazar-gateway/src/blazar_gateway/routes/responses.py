@@ -25,12 +25,13 @@ from blazar_gateway.error_responses import WireError
 from blazar_gateway.event_stream import EventStream
 from blazar_gateway.ids import new_id
 from blazar_gateway.leases import Borrowed, ChildStalled
-from blazar_gateway.ports import KeptResponse, ModelCard
+from blazar_gateway.ports import ModelCard
 from blazar_gateway.progress import progress_of
 from blazar_gateway.response_history import find_history, owner_of, resolve_references
 from blazar_gateway.rows import get_card
 from blazar_gateway.tickets import make_call_ticket
 from blazar_routing.errors import EngineStalled, InvalidRequest
+from blazar_store.types import KeptResponse
 
 SKIPPED_TOOLS = "x-blazar-skipped-tools"
 """The header that names the kinds of tools which a local model cannot be offered."""

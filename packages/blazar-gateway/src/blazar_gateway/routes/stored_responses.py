@@ -5,9 +5,9 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.responses.kept import item_list
-from blazar_gateway.ports import KeptResponse
 from blazar_gateway.response_history import owner_of
 from blazar_routing.errors import InvalidRequest, ResponseNotFound
+from blazar_store.types import KeptResponse
 
 
 async def retrieve(request: web.Request) -> web.StreamResponse:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
-from blazar_gateway.ports import KeptResponse, ResponseMemory
+from blazar_gateway.ports import ResponseMemory
+from blazar_store.types import KeptResponse
 
 
 class MemoryInProcess:

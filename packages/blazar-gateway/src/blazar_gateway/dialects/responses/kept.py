@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from blazar_gateway.ports import KeptResponse
 from blazar_routing.errors import InvalidRequest
+from blazar_store.types import KeptResponse
 
 MAX_LIMIT = 100
 _DEFAULT_LIMIT = 20
