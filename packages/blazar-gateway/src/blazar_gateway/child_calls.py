@@ -35,12 +35,14 @@ class ChildCall:
         self._body = body
 
     async def __aenter__(self) -> Self:
-        lease = self._borrowed.lease
+        borrowed = self._borrowed
+        borrowed.awaiting_child = True
         try:
-            self.answer = await self._gateway.children.post(lease, self._path, self._body)
+            self.answer = await self._gateway.children.post(borrowed.lease, self._path, self._body)
         except (aiohttp.ClientError, OSError) as error:
-            raise await lease.explain_failure(error) from error
-        self._borrowed.moving = True
+            raise await borrowed.lease.explain_failure(error) from error
+        borrowed.awaiting_child = False
+        borrowed.moving = True
         self._gateway.traffic.child_calls += 1
         return self
 
@@ -57,11 +59,14 @@ class ChildCall:
 
     async def read(self) -> bytes:
         """Return what has arrived since the last call, waiting for something to; ``b""`` at the end."""
+        borrowed = self._borrowed
+        borrowed.awaiting_child = True
         try:
             data = await self.answer.content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            raise await self._borrowed.lease.explain_failure(error) from error
-        self._borrowed.moving = True
+            raise await borrowed.lease.explain_failure(error) from error
+        borrowed.awaiting_child = False
+        borrowed.moving = True
         return data
 
     async def read_all(self, *, limit_bytes: int | None = None) -> bytes:

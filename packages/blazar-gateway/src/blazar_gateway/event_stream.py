@@ -26,6 +26,11 @@ def comment_frame(text: str) -> bytes:
     return f": {text}\n\n".encode()
 
 
+PATIENCE_S = 600.0
+"""Seconds for which one write may wait for a client that takes nothing. Whoever is slow has all the time it needs, and
+holds its slot as long; whoever has stopped reading, behind a proxy that never closes, would hold it for ever."""
+
+
 class ClientGone(ConnectionError):
     """The client has closed its end; nobody is left to answer.
 
@@ -71,6 +76,7 @@ class EventStream:
         self._ping: asyncio.Task[None] | None = None
         self._sent = False
         self._sending = False
+        self._stuck_s = 0.0
         self._counted = False
         if ping_s > 0:
             self._timer = self._loop.call_later(ping_s, self._tick)
@@ -107,6 +113,7 @@ class EventStream:
         """
         response = self._response if self._response is not None else await self.open()
         self._sent = self._sending = self.has_content = True
+        self._stuck_s = 0.0
         try:
             await response.write(data)
         except ConnectionError as error:
@@ -144,7 +151,12 @@ class EventStream:
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self._ping_s, self._tick)
-        if self._sent or self._sending:
+        if self._sending:
+            self._stuck_s += self._ping_s
+            if self._stuck_s > PATIENCE_S and self._request.transport is not None:
+                # Its handler is cancelled, as for any client that has left.
+                self._request.transport.abort()
+        elif self._sent:
             self._sent = False
         elif self._ping is None or self._ping.done():
             self._ping = self._loop.create_task(self._send_comment())
@@ -166,6 +178,12 @@ async def write_to_the_end(request: web.Request, response: web.StreamResponse, d
     if transport is not None:
         # Draining usually means that little is left to send; here it has to mean nothing.
         transport.set_write_buffer_limits(high=0)
-    await response.write_eof(data)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await response.write_eof(data)
+    except TimeoutError:
+        if transport is not None:
+            transport.abort()
+        raise ClientGone from None
     if transport is not None and not transport.is_closing():
         transport.set_write_buffer_limits()

@@ -30,7 +30,18 @@ class Borrowed:
         ChildStalled: On leaving, when the child was found to hang.
     """
 
-    __slots__ = ("_gateway", "_held", "_scope", "_task", "_ticket", "_timer", "_verdict", "lease", "moving")
+    __slots__ = (
+        "_gateway",
+        "_held",
+        "_scope",
+        "_task",
+        "_ticket",
+        "_timer",
+        "_verdict",
+        "awaiting_child",
+        "lease",
+        "moving",
+    )
 
     lease: Lease
 
@@ -44,6 +55,8 @@ class Borrowed:
         self._held = False
         # Set by whoever reads from the child, at each read; the watch clears it.
         self.moving = False
+        # Whether it is the child that is waited for. A client that reads slowly makes its child wait, not hang.
+        self.awaiting_child = False
 
     async def __aenter__(self) -> Self:
         traffic = self._gateway.traffic
@@ -89,7 +102,7 @@ class Borrowed:
             self._timer = asyncio.get_running_loop().call_later(limit_s, self._look, limit_s)
 
     def _look(self, limit_s: float) -> None:
-        if self.moving:
+        if self.moving or not self.awaiting_child:
             self.moving = False
             self._timer = asyncio.get_running_loop().call_later(limit_s, self._look, limit_s)
         elif isinstance(self.lease, Watched):
@@ -97,7 +110,7 @@ class Borrowed:
 
     async def _ask(self, watched: Watched) -> None:
         """Let a child that is silent but at work go on; condemn one that hangs."""
-        if await watched.moved() or self.moving:
+        if await watched.moved() or self.moving or not self.awaiting_child:
             self._rearm()
             return
         _log.warning("the engine of model %s sends nothing and shows no progress", self.lease.model)

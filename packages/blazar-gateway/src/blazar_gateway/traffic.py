@@ -16,8 +16,8 @@ class Traffic:
         served: Requests that have ended, in any way.
         failed: The part of them that ended with an error of status 500 or more, or as a broken stream.
         abandoned: The part of them whose client left first.
-        prompt_tokens: As engines reported them, of answers that were finished or not.
-        completion_tokens: Likewise.
+        prompt_tokens: As engines reported them.
+        completion_tokens: As engines reported them; of answers that broke off, what was seen to come.
     """
 
     requests: int = 0

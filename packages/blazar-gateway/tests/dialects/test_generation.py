@@ -315,6 +315,14 @@ def test_huge_integer_becomes_a_float_and_passes() -> None:
     assert sent(generation.for_row("other"))["seed"] == 2**200
 
 
+def test_nesting_that_cannot_be_written_again_is_refused() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"x"}],"x":' + b"[" * 600 + b"]" * 600 + b"}"
+    generation = parse_chat(body)
+    assert generation.streamed_body().startswith(body[:-1])
+    with pytest.raises(InvalidRequest, match="cannot be passed on"):
+        generation.for_row("other").streamed_body()
+
+
 def test_huge_count_is_refused_like_any_other_nonsense() -> None:
     with pytest.raises(InvalidRequest, match="n must be"):
         parse_chat(b'{"model":"m","messages":[{"role":"user","content":"x"}],"n":%d}' % 2**200)

@@ -44,3 +44,11 @@ def test_engine_that_counts_in_each_chunk_is_read_at_the_end() -> None:
 def test_nothing_reported_is_nothing_counted() -> None:
     assert tally().total() == Usage()
     assert tally({"prompt_tokens": None, "prompt_tokens_details": None}).total() == Usage()
+
+
+def test_answer_that_broke_off_counts_what_came() -> None:
+    made = tally(choices=2)
+    made.pieces = 12
+    assert made.total() == Usage(completion_tokens=12)
+    made.add(usage_object(9, 30))
+    assert made.total() == Usage(9, 30)

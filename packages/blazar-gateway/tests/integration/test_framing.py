@@ -8,11 +8,12 @@ import random
 import string
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from blazar_gateway import bodies
-from blazar_gateway.testing import Exchange, RawClient, ReadyHost, ScriptedEngine, fetch, serve
+from blazar_gateway.testing import Exchange, RawClient, ReadyHost, ScriptedEngine, chat_stream, fetch, serve
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 BODY = json.dumps(CHAT).encode()
@@ -259,3 +260,16 @@ async def test_answer_that_has_begun_is_never_asked_for_again(host: ReadyHost, e
         statuses = [(await fetch(served.port, "POST", PATH, BODY)).status for _ in range(2)]
     assert statuses == [200, 502]
     assert len(engine.exchanges) == 2
+
+
+async def test_engine_on_a_unix_socket(tmp_path: Path) -> None:
+    async def answers(exchange: Exchange) -> None:
+        await exchange.stream(chat_stream(["over ", "a socket"]))
+
+    async with ScriptedEngine(answers, socket_path=tmp_path / "m.sock") as engine, serve(ReadyHost(engine)) as served:
+        for _ in range(3):
+            answer = await fetch(served.port, "POST", PATH, BODY)
+            assert answer.json["choices"][0]["message"]["content"] == "over a socket"
+        assert engine.connections == 1
+        await engine.stop()
+        assert (await fetch(served.port, "POST", PATH, BODY)).status == 502

@@ -5,13 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from blazar_gateway import event_stream
 from blazar_gateway.testing import (
     Exchange,
     LoadingHost,
+    PlainSettings,
     RawClient,
     ReadyHost,
     ScriptedEngine,
     chat_frame,
+    chat_stream,
     serve,
     until,
 )
@@ -121,3 +124,38 @@ async def test_body_that_never_ends_is_left_with_its_client(host: ReadyHost) -> 
         await until(lambda: served.gateway.traffic.requests)
         client.close()
     assert not host.tickets
+
+
+async def floods(exchange: Exchange) -> None:
+    await exchange.begin_stream()
+    while not exchange.client_left.is_set():
+        await exchange.chunk(chat_frame({"content": "x" * 60_000}))
+
+
+async def test_client_that_has_stopped_reading_is_given_up_in_the_end(
+    host: ReadyHost, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "PATIENCE_S", 0.1)
+    engine.script = floods
+    settings = PlainSettings(stream_ping_secs=0.02)
+    async with serve(host, settings=settings) as served, RawClient(served.port) as client:
+        await client.post("/v1/chat/completions", {**CHAT, "stream": True})
+        await client.read_until(b"\n\n")
+        await asyncio.wait_for((await engine.arrived(1)).client_left.wait(), 30)
+        await served.at_rest()
+        assert served.gateway.traffic.abandoned == 1
+
+
+async def test_client_that_does_not_take_the_last_bytes_is_given_up_too(
+    host: ReadyHost, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answers_at_length(exchange: Exchange) -> None:
+        await exchange.stream(chat_stream(["x" * 100_000] * 200))
+
+    monkeypatch.setattr(event_stream, "PATIENCE_S", 0.1)
+    engine.script = answers_at_length
+    async with serve(host) as served, RawClient(served.port) as client:
+        await client.post("/v1/chat/completions", CHAT)
+        await engine.arrived(1)
+        await served.at_rest()
+        assert served.gateway.traffic.abandoned == 1

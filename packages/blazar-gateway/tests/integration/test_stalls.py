@@ -150,3 +150,21 @@ async def test_tokenize_that_hangs_is_answered(engine: ScriptedEngine) -> None:
     async with serve(host, settings=QUICK) as served:
         answer = await fetch(served.port, "POST", "/tokenize", {"model": "m", "content": "x"})
     assert (answer.status, answer.json["error"]["code"]) == (504, "engine_stalled")
+
+
+async def test_client_that_reads_slowly_is_not_its_childs_hang(engine: ScriptedEngine) -> None:
+    frame = chat_frame({"content": "x" * 60_000})
+
+    async def floods(exchange: Exchange) -> None:
+        await exchange.stream([*[frame] * 300, b"data: [DONE]\n\n"])
+
+    engine.script = floods
+    host = HangsThenRecovers(engine)
+    async with serve(host, settings=QUICK) as served, RawClient(served.port) as client:
+        await client.post("/v1/chat/completions", {**CHAT, "stream": True})
+        await client.read_until(b"\r\n\r\n")
+        # Several limits pass in which the child cannot send because the client does not read.
+        await asyncio.sleep(0.4)
+        await client.read_until(b"0\r\n\r\n")
+    assert leases(host)[0].asked == 0
+    assert not leases(host)[0].condemned

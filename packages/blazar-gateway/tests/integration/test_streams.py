@@ -178,6 +178,7 @@ async def test_death_in_the_middle_is_an_error_event_and_no_normal_finish(
     async with serve(host) as served:
         answer = await fetch(served.port, "POST", "/v1/chat/completions", CHAT)
         assert served.gateway.traffic.failed == 1
+        assert served.gateway.traffic.completion_tokens == 2
     assert answer.status == 200
     assert answer.whole
     *frames, last = answer.frames
@@ -254,7 +255,7 @@ async def test_revoked_lease_closes_the_child_and_tells_the_client(host: ReadyHo
 
 async def test_lease_revoked_before_it_is_used_is_answered_with_a_status(engine: ScriptedEngine) -> None:
     class RevokesAtOnce(ReadyHost):
-        def _grant(self, model: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        def _grant(self, model: str):  # type: ignore[no-untyped-def]
             lease = super()._grant(model)
             lease.revoke(ModelStopped(model=model))
             return lease

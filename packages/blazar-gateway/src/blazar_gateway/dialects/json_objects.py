@@ -38,6 +38,18 @@ def _complaint(body: bytes, error: orjson.JSONDecodeError) -> str:
     return f"the request body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
 
 
+def dump(value: object) -> bytes:
+    """Return ``value``, which was parsed from a request, as JSON.
+
+    Raises:
+        InvalidRequest: It is nested more deeply than can be written (254 levels; reading goes down to 1024).
+    """
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise InvalidRequest(f"the request body cannot be passed on: {error}.") from None
+
+
 def json_kind(value: object) -> str:
     """Return what JSON calls a value's type, with its article."""
     match value:

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -96,6 +97,8 @@ class ScriptedEngine:
         exchanges: Every request, in order of arrival.
         connections: Connections accepted so far.
         open_connections: Connections open now.
+        port: On 127.0.0.1, once it listens.
+        socket_path: Set, it listens on this unix socket instead.
     """
 
     script: Script
@@ -104,6 +107,7 @@ class ScriptedEngine:
     connections: int = 0
     open_connections: int = 0
     port: int = 0
+    socket_path: Path | None = None
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -112,15 +116,13 @@ class ScriptedEngine:
     @property
     def base_url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def socket_path(self) -> None:
-        """It listens on TCP."""
-        return
+        return f"http://127.0.0.1:{self.port}" if self.socket_path is None else "http://localhost"
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
+        if self.socket_path is not None:
+            self._server = await loop.create_unix_server(lambda: _Protocol(self._serve), str(self.socket_path))
+            return self
         self._server = await loop.create_server(lambda: _Protocol(self._serve), "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

@@ -104,7 +104,9 @@ class Assembly:
                 if choice is None:
                     choice = self._choices[index] = _Choice()
                 choice.add(piece)
-                if choice.finish_reason is not None:
+                if choice.finish_reason is None:
+                    self.tally.pieces += 1
+                else:
                     self._finished = index
         usage = chunk.get("usage")
         if type(usage) is dict:

@@ -5,9 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
-import orjson
-
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject, dump, parse_object
 from blazar_gateway.dialects.openai.messages import check_messages
 from blazar_gateway.dialects.openai.parameters import (
     SHARED_CHECKS,
@@ -92,7 +90,7 @@ class Generation:
 
     def _dumped(self, changes: JsonObject) -> bytes:
         fields = {**self.fields, **changes}
-        return orjson.dumps({name: value for name, value in fields.items() if value is not None})
+        return dump({name: value for name, value in fields.items() if value is not None})
 
 
 _CHAT_CHECKS: Mapping[str, Check] = {

@@ -2,9 +2,7 @@
 
 from typing import cast
 
-import orjson
-
-from blazar_gateway.dialects.json_objects import JsonObject, json_kind
+from blazar_gateway.dialects.json_objects import JsonObject, dump, json_kind
 from blazar_routing.errors import InvalidRequest
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -119,7 +117,7 @@ def _check_arguments(where: str, function: JsonObject) -> bool:
         function["arguments"] = "{}"
         return True
     if type(arguments) is dict:
-        function["arguments"] = orjson.dumps(arguments).decode()
+        function["arguments"] = dump(arguments).decode()
         return True
     raise _wrong(where, arguments, "a string of JSON")
 

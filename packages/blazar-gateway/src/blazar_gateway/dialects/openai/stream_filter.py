@@ -24,6 +24,8 @@ from blazar_gateway.error_responses import Dialect, WireError, error_frame
 _NULL = b"data: null\n\n"
 _USAGE = b'"usage"'
 _FINISH = b'"finish_reason":"'
+_UNFINISHED = b'"finish_reason":null'
+_UNFINISHED_SPACED = b'"finish_reason": null'
 _DONE = b"[DONE]"
 _ERROR = b'{"error"'
 _HEAD = 16
@@ -76,6 +78,7 @@ class StreamFilter:
             frames = frames.replace(_NULL, b"")
         if not frames:
             return b""
+        self.tally.pieces += frames.count(_UNFINISHED) or frames.count(_UNFINISHED_SPACED)
         if reasoning.MARK in frames:
             frames = reasoning.name_twice(frames)
         start = self._first_of_interest(frames)

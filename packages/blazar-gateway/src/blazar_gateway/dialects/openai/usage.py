@@ -29,14 +29,19 @@ class UsageTally:
     Args:
         choices: ``n`` of the request.
         prompts: Prompts in the request.
+
+    Attributes:
+        pieces: Frames read so far that do not finish an answer: one a token, and one more that says whose turn it
+            is. An answer that breaks off, or whose client leaves, has no usage frame; then this is what counts.
     """
 
-    __slots__ = ("_answers", "_choices", "_frames")
+    __slots__ = ("_answers", "_choices", "_frames", "pieces")
 
     def __init__(self, *, choices: int, prompts: int) -> None:
         self._choices = choices
         self._answers = choices * prompts
         self._frames: list[JsonObject] = []
+        self.pieces = 0
 
     @property
     def is_empty(self) -> bool:
@@ -65,9 +70,9 @@ class UsageTally:
         return merged
 
     def total(self) -> Usage:
-        """Return the counts of the whole request; zeros when the engine sent none."""
+        """Return the counts of the whole request; without the engine's, as many tokens as were seen to come."""
         if not self._frames:
-            return Usage()
+            return Usage(completion_tokens=self.pieces)
         usage = self.object()
         return Usage(_tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens"), _cached(usage))
 
