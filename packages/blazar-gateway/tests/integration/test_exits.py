@@ -201,7 +201,7 @@ async def walk(steps: list[Step]) -> None:
             await take(len(steps) - 1, steps[-1])
 
 
-MOST_TOKENS = {
+MOST_TOKENS: dict[Callable[[Exchange], Awaitable[None]], int] = {
     dies_in_the_middle: 1,
     fails_in_the_middle: 1,
     stops_short: 1,
