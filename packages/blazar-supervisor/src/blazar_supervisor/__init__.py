@@ -5,18 +5,15 @@ from blazar_supervisor.children.orphans import Collected
 from blazar_supervisor.engines.profile import Knobs, Profile
 from blazar_supervisor.residency.host import EngineHost
 from blazar_supervisor.residency.lease import SlotLease
-from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.states import ChildState
 from blazar_supervisor.residency.views import ResidentView, WaitingView
 
 __all__ = [
-    "Bytes",
     "ChildState",
     "Collected",
     "Endpoint",
     "EngineHost",
     "Knobs",
-    "Pools",
     "Profile",
     "ResidentView",
     "SlotLease",

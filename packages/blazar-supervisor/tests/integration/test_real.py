@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+
 from blazar_routing.errors import EngineCrashed, LaneError, LoadFailed
 from blazar_store.testing import make_model
 from blazar_stubs import write_stub_model

@@ -55,3 +55,13 @@ def cpu_seconds(pid: int) -> float | None:
     except psutil.Error:
         return None
     return float(times.user + times.system)
+
+
+def private_bytes(pid: int) -> int:
+    """Return the main memory that a process holds besides file mappings; 0 when it is gone. Blocks for a read."""
+    try:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
+        return 0
+    # Only Linux says what part of it is shared, which is where mapped weights are counted.
+    return max(0, int(memory.rss) - int(getattr(memory, "shared", 0)))

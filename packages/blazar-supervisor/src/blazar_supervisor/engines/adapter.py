@@ -97,6 +97,9 @@ class EngineAdapter(Protocol):
             ProfileRejected: A setting or an extra argument cannot be used with this build.
         """
 
+    def with_cache_ram(self, profile: Profile, cache_ram_mb: int) -> Profile:
+        """Return the profile with another cap on the prompt cache. Pure."""
+
     def argv(self, profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
         """Return the complete argument vector of one start. Pure."""
 

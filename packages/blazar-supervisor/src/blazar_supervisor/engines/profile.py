@@ -65,6 +65,7 @@ class Profile:
         slots: Requests served at the same time.
         cells: KV cells shared by the slots.
         sleep_s: Idle seconds after which the engine sleeps, or ``None`` for never.
+        cache_ram_mb: The most main memory that its prompt cache may take, beyond what is budgeted.
         need_host_bytes: Main memory it will take, as budgeted.
         need_device_bytes: Accelerator memory it will take, as budgeted.
         verdict: The budget's sentence, or ``""``.
@@ -81,6 +82,7 @@ class Profile:
     slots: int
     cells: int
     sleep_s: int | None
+    cache_ram_mb: int = 0
     need_host_bytes: int = 0
     need_device_bytes: int = 0
     verdict: str = ""

@@ -1,8 +1,9 @@
 """The table of children, and the account of memory over it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from blazar_supervisor.residency.eviction import Room, find_room
+from blazar_supervisor.residency.eviction import Holding, Room, find_room
 from blazar_supervisor.residency.pools import UNKNOWN, Bytes, Pools, total
 from blazar_supervisor.residency.residence import Residence
 
@@ -40,24 +41,49 @@ class Census:
         """Return the children of a model, whatever their keys."""
         return tuple(residence for residence in self._residences.values() if residence.model == model)
 
-    def measured(self, pools: Pools) -> None:
-        """Take in a measurement of the machine."""
+    def measured(self, pools: Pools, *, private: int) -> None:
+        """Take in a measurement of the machine.
+
+        Args:
+            pools: What the system says.
+            private: The main memory that the children held at that moment, file mappings left out.
+        """
         self._pools = pools
-        self._foreign = pools.foreign(total(residence.unmapped for residence in self._alive()))
+        figures = (residence.child.figures() for residence in self._alive() if residence.child is not None)
+        device = sum(figure.device_bytes for figure in figures)
+        self._foreign = pools.foreign(Bytes(private, device))
 
     @property
     def limit(self) -> Bytes | None:
         """What there would be for children if none ran, or ``None`` when the machine is unknown."""
         return self._pools.total - self._foreign if self._pools.known else None
 
-    def room(self, residence_key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None) -> Room:
+    def room(self, key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None) -> Room:
         """Return who has to go so that ``need`` fits, apart from the child of that key itself."""
-        others = [residence for residence in self._alive() if residence.key != residence_key]
-        holdings = [residence.holding(waiting=waiting(residence.model)) for residence in others]
+        holdings = [
+            residence.holding(waiting=waiting(residence.model)) for residence in self._alive() if residence.key != key
+        ]
         if not self._pools.known:
             return find_room(Bytes(), Bytes(), holdings, max_loaded=max_loaded)
-        free = self._pools.total - self._foreign - total(holding.holds for holding in holdings)
-        return find_room(need, free, holdings, max_loaded=max_loaded)
+        return find_room(need, self._free(holdings), holdings, max_loaded=max_loaded)
+
+    def fits_now(self, key: str, need: Bytes, *, max_loaded: int | None) -> bool:
+        """Return whether ``need`` fits although what is being stopped still holds its memory."""
+        holdings = [residence.holding(waiting=0) for residence in self._alive() if residence.key != key]
+        staying = [replace(holding, going=False) for holding in holdings]
+        free = self._free(staying) if self._pools.known else Bytes()
+        room = find_room(need if self._pools.known else Bytes(), free, staying, max_loaded=max_loaded)
+        return room.possible and not room.victims
+
+    def spare_host_bytes(self, key: str, need: Bytes) -> int | None:
+        """Return the main memory that is left beside ``need`` and the other children, or ``None`` when unknown."""
+        if not self._pools.known:
+            return None
+        holdings = [residence.holding(waiting=0) for residence in self._alive() if residence.key != key]
+        return self._free(holdings).host - need.host
+
+    def _free(self, holdings: Sequence[Holding]) -> Bytes:
+        return self._pools.total - self._foreign - total(holding.holds for holding in holdings)
 
     def _alive(self) -> list[Residence]:
         return [residence for residence in self._residences.values() if residence.alive]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from blazar_routing.errors import EngineCrashed, LoadFailed, LoadTimeout
 from blazar_supervisor.children.endpoint import Endpoint
-from blazar_supervisor.children.identity import cpu_seconds
+from blazar_supervisor.children.identity import cpu_seconds, private_bytes
 from blazar_supervisor.children.logfile import ChildLog
 from blazar_supervisor.children.process import EngineProcess, wait_either
 from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog
@@ -102,6 +102,10 @@ class EngineChild:
     def figures(self) -> MemoryFigures:
         """Its own account of its memory."""
         return self._reader.figures()
+
+    async def private_bytes(self) -> int:
+        """Ask the system what it holds besides mapped weights."""
+        return await asyncio.to_thread(private_bytes, self.pid)
 
     async def wait_ready(self) -> None:
         """Poll its health until it is ready, has ended, or the time is up."""

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+from blazar_budget.machine import Machine
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
@@ -15,9 +16,8 @@ from blazar_supervisor.residency.dispatcher import Dispatcher
 from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
-from blazar_supervisor.residency.machine import measure_memory
+from blazar_supervisor.residency.machine import measure_machine
 from blazar_supervisor.residency.planner import ModelPlanner
-from blazar_supervisor.residency.pools import Pools
 from blazar_supervisor.residency.views import ResidentView, WaitingView
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class EngineHost:
         settings: The settings in force; read at each decision, so that an edit holds from the next one on.
         models: Finds a model row by its name, from memory.
         engines: The engine builds there are, from memory.
-        machine: Measures the machine's memory; blocks, and is called in a thread.
+        machine: Measures the machine; blocks, and is called in a thread.
         clock: Seconds that only go forward.
         environ: The environment of which children get a small part; the process's own by default.
     """
@@ -46,13 +46,13 @@ class EngineHost:
         settings: Callable[[], Settings],
         models: Callable[[str], ModelRow | None],
         engines: Callable[[], Sequence[EngineRow]],
-        machine: Callable[[], Pools] = measure_memory,
+        machine: Callable[[], Machine] = measure_machine,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._layout = layout
         self._planner = ModelPlanner(
-            models=models, engines=engines, settings=settings, measure=machine, environ=environ
+            models=models, engines=engines, settings=settings, machine=machine, environ=environ
         )
         self._dispatcher = Dispatcher(
             planner=self._planner,

@@ -94,7 +94,7 @@ class Lifecycle:
         self._clock = clock
         self._audience = audience
         self._tasks: set[asyncio.Task[None]] = set()
-        self._endings: set[asyncio.Task[None]] = set()
+        self._endings: dict[asyncio.Task[None], str] = {}
         self._plans: dict[str, Plan] = {}
         self._refused_by: dict[str, frozenset[str]] = {}
         self._starts = 0
@@ -159,7 +159,10 @@ class Lifecycle:
                     self._call_off(residence)
                     return
             residence.plan = plan
-            await self._others_gone()
+            await self._others_gone(residence, plan)
+            spare = self._census.spare_host_bytes(residence.key, plan.need)
+            if spare is not None:
+                residence.plan = plan = self._planner.with_spare(plan, spare)
             await self._launch(residence, plan)
         except LaneError as error:
             # Nothing was started: there is no child to show as failed.
@@ -175,7 +178,10 @@ class Lifecycle:
         Raises:
             LaneError: The planner's refusal.
         """
-        self._census.measured(await self._planner.pools())
+        pools = await self._planner.pools()
+        children = [residence.child for residence in self._census if residence.child is not None and residence.alive]
+        private = await asyncio.gather(*(child.private_bytes() for child in children))
+        self._census.measured(pools, private=sum(private))
         refused_by = self._refused_by.get(model, frozenset())
         return await self._planner.plan(model, limit=self._census.limit, refused_by=refused_by)
 
@@ -236,7 +242,8 @@ class Lifecycle:
     async def _wake(self, residence: Residence) -> None:
         child = residence.child
         assert child is not None
-        await self._others_gone()
+        assert residence.plan is not None
+        await self._others_gone(residence, residence.plan)
         try:
             await child.wake()
         except StartFailed as failure:
@@ -248,10 +255,15 @@ class Lifecycle:
         if residence.state is ChildState.STARTING:
             self._is_ready(residence)
 
-    async def _others_gone(self) -> None:
-        """Wait for the children that are ending: their memory is counted as free, and a key's files are its own."""
-        if self._endings:
-            await asyncio.wait(tuple(self._endings))
+    async def _others_gone(self, residence: Residence, plan: Plan) -> None:
+        """Wait for children that are ending: an earlier life of the same key, and those whose memory is needed."""
+        own = [task for task, key in self._endings.items() if key == residence.key]
+        if own:
+            await asyncio.wait(own)
+        while self._endings:
+            if self._census.fits_now(residence.key, plan.need, max_loaded=self._limits().max_loaded):
+                return
+            await asyncio.wait(tuple(self._endings), return_when=asyncio.FIRST_COMPLETED)
 
     def _call_off(self, residence: Residence) -> None:
         residence.go(ChildState.ABSENT)
@@ -298,7 +310,7 @@ class Lifecycle:
         residence.go(ChildState.FAILED)
         self._last_gone_s = now_s
         _log.error("%s died: %s", residence.key, failure.error)
-        residence.stopping = self._ending(child.stop(grace_s=0.0, hurry=self.hurry), f"clean up {residence.key}")
+        residence.stopping = self._ending(residence, child.stop(grace_s=0.0, hurry=self.hurry))
         if was_starting:
             self._audience.did_not_come_up(residence, failure.error)
         self._audience.changed()
@@ -359,7 +371,7 @@ class Lifecycle:
         if residence.working is not None:
             # At once: it must not take another step in a state that it does not expect.
             residence.working.cancel()
-        residence.stopping = self._ending(work, f"stop {residence.key}")
+        residence.stopping = self._ending(residence, work)
 
     async def _end(
         self, residence: Residence, *, drain_s: float, error: LaneError | None, clean: bool, grace_s: float
@@ -423,10 +435,10 @@ class Lifecycle:
 
         task.add_done_callback(done)
 
-    def _ending(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        task = self._new_task(work, name)
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
+    def _ending(self, residence: Residence, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = self._new_task(work, f"end {residence.key}")
+        self._endings[task] = residence.key
+        task.add_done_callback(self._endings.pop)
         return task
 
     def _spawn_task(self, work: Coroutine[object, object, None], name: str) -> None:

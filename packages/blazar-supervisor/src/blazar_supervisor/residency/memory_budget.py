@@ -1,7 +1,9 @@
-"""The context a model gets and the memory it will take, by ``blazar_budget``'s verdict."""
+"""The context a model gets and the memory it will take, by ``blazar_budget``'s verdict. Blocks: it reads headers."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from blazar_budget.machine import Memory
 from blazar_gguf import GgufMeta
 from blazar_store.types import ModelRow
 from blazar_supervisor.engines.profile import Knobs
@@ -12,6 +14,8 @@ MOST_AUTO_CTX = 65_536
 
 UNKNOWN_TRAINING_CTX = 4096
 _STEP = 1024
+_STRETCHES = ("--rope-scaling", "--rope-scale", "--rope-freq-scale", "--rope-freq-base", "--yarn-orig-ctx")
+"""Extra arguments with which a context beyond the training length makes sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Budgeted:
     Attributes:
         ctx_tokens: The context to pass.
         need: The memory it will take.
-        verdict: The budget's sentence.
+        verdict: The budget's answer in a word, or ``""`` when nothing is known of the machine.
         warnings: What its owner should know.
     """
 
@@ -31,15 +35,46 @@ class Budgeted:
     warnings: tuple[str, ...] = ()
 
 
-def budget_memory(row: ModelRow, meta: GgufMeta, knobs: Knobs, limit: Bytes | None) -> Budgeted:
-    """Return the context for ``row`` and what it costs."""
-    del limit
+def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory: Memory | None) -> Budgeted:
+    """Return the context for ``row`` and what it costs.
+
+    An explicit context is honoured or refused, never cut, except at the training length, beyond which the engine
+    would allocate cells that it never uses.
+
+    Args:
+        row: The model.
+        parts: The headers of its files, the first first.
+        knobs: Its settings.
+        memory: What it could have if no other model were loaded, or ``None`` when that is unknown.
+
+    Raises:
+        ModelDoesNotFit: Not even then; the text names the ways out.
+    """
+    meta = parts[0]
     trained = meta.context_length or row.ctx_train or UNKNOWN_TRAINING_CTX
     warnings: list[str] = []
     if knobs.ctx is not None:
-        ctx = min(knobs.ctx, trained)
-        if ctx < knobs.ctx:
-            warnings.append(f"ctx = {knobs.ctx} is more than the {trained} tokens the model was trained for")
+        ctx = knobs.ctx
+        if ctx > trained and not set(_STRETCHES) & set(knobs.extra_args):
+            ctx = trained
+            warnings.append(
+                f"ctx = {knobs.ctx} is more than the {trained} tokens the model was trained for: it gets those"
+            )
     else:
         ctx = max(_STEP, min(trained, MOST_AUTO_CTX) // _STEP * _STEP)
-    return Budgeted(ctx_tokens=ctx, need=Bytes(host=row.size_bytes), verdict="", warnings=tuple(warnings))
+    need = Bytes() if memory is None else Bytes(host=row.size_bytes)
+    return Budgeted(ctx_tokens=ctx, need=need, verdict="", warnings=tuple(warnings))
+
+
+def memory_within(memory: Memory, limit: Bytes) -> Memory:
+    """Return what of the machine's memory is within ``limit``, which knows accelerators only all together."""
+    dedicated = sum(pool.bytes for pool in memory.pools if not pool.unified)
+    share = min(1.0, max(0, limit.device) / dedicated) if dedicated else 0.0
+    host = max(0, min(memory.ram_bytes, limit.host))
+    return Memory(
+        host,
+        tuple(
+            replace(pool, bytes=min(pool.bytes, host) if pool.unified else int(pool.bytes * share))
+            for pool in memory.pools
+        ),
+    )

@@ -7,24 +7,29 @@ from blazar_routing.errors import ModelFileMissing, ModelUnreadable
 from blazar_store.types import ModelRow
 
 
-def read_model(row: ModelRow) -> GgufMeta:
-    """Return the header of a model's first file, once all of its files are known to be there.
+def read_model(row: ModelRow) -> tuple[GgufMeta, ...]:
+    """Return the headers of a model's files, the first first, once all of them are known to be there.
 
     Raises:
         ModelFileMissing: A file is gone.
         ModelUnreadable: The header is broken, the file is no model, or the engine would abort on it.
     """
-    for path in row.shards or (row.path,):
+    paths = row.shards or (row.path,)
+    for path in paths:
         _require_file(row, path)
-    try:
-        meta = read_metadata_file(row.path)
-    except GgufError as error:
-        raise ModelUnreadable(path=str(row.path), reason=str(error).removeprefix(f"{row.path}: ")) from error
-    prediction = would_load(meta)
-    if prediction.outcome is Prediction.ABORTS or meta.kind is not FileKind.MODEL:
+    first = _header(row.path)
+    prediction = would_load(first)
+    if prediction.outcome is Prediction.ABORTS or first.kind is not FileKind.MODEL:
         # An engine that aborts leaves nothing but a crash to explain; what it merely refuses, it explains itself.
         raise ModelUnreadable(path=str(row.path), reason=prediction.reason)
-    return meta
+    return (first, *(_header(path) for path in paths if path != row.path))
+
+
+def _header(path: Path) -> GgufMeta:
+    try:
+        return read_metadata_file(path)
+    except GgufError as error:
+        raise ModelUnreadable(path=str(path), reason=str(error).removeprefix(f"{path}: ")) from error
 
 
 def _require_file(row: ModelRow, path: Path) -> None:

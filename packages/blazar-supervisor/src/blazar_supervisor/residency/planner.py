@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from blazar_gguf import GgufMeta
+from blazar_budget.machine import Machine
 from blazar_routing.errors import ModelNotFound, ProfileRejected
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
@@ -15,7 +15,8 @@ from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.engines.catalogue import get_adapter
 from blazar_supervisor.engines.help_texts import Manifests
 from blazar_supervisor.engines.profile import Knobs
-from blazar_supervisor.residency.memory_budget import Budgeted, budget_memory
+from blazar_supervisor.residency.machine import pools_of
+from blazar_supervisor.residency.memory_budget import budget_memory, memory_within
 from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.ports import Plan
@@ -28,7 +29,7 @@ class ModelPlanner:
         models: Finds a row by its name, from memory.
         engines: The builds there are, from memory.
         settings: The settings in force.
-        measure: Measures the machine; blocks.
+        machine: Measures the machine; blocks.
         environ: The daemon's environment.
     """
 
@@ -38,19 +39,30 @@ class ModelPlanner:
         models: Callable[[str], ModelRow | None],
         engines: Callable[[], Sequence[EngineRow]],
         settings: Callable[[], Settings],
-        measure: Callable[[], Pools],
+        machine: Callable[[], Machine],
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._models = models
         self._engines = engines
         self._settings = settings
-        self._measure = measure
+        self._measure = machine
+        self._machine = Machine(ram_total=0, ram_available=0)
         self._environ = dict(os.environ if environ is None else environ)
         self._manifests = Manifests()
 
+    def with_spare(self, plan: Plan, spare_bytes: int) -> Plan:
+        """Cut the prompt cache to half of what is spare: the other half is for the models to come."""
+        wanted_mb = plan.profile.cache_ram_mb
+        spare_mb = max(0, spare_bytes) >> 21
+        if spare_mb >= wanted_mb:
+            return plan
+        adapter = get_adapter(plan.profile.kind, model=plan.profile.model)
+        return replace(plan, profile=adapter.with_cache_ram(plan.profile, spare_mb))
+
     async def pools(self) -> Pools:
         """Measure the machine."""
-        return await asyncio.to_thread(self._measure)
+        self._machine = await asyncio.to_thread(self._measure)
+        return pools_of(self._machine)
 
     async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
         """Return the plan for ``model``."""
@@ -63,17 +75,17 @@ class ModelPlanner:
         adapter = get_adapter(EngineKind.parse(engine.kind), model=row.name)
         knobs = knobs_for(row, settings)
         await asyncio.to_thread(_check_files, row, knobs)
-        meta = await asyncio.to_thread(read_model, row)
+        parts = await asyncio.to_thread(read_model, row)
         manifest = await self._manifests.of(engine, adapter)
-        ram_bytes = (await self.pools()).total.host
-        budgeted = await asyncio.to_thread(_budget, row, meta, knobs, limit)
+        memory = None if limit is None else memory_within(self._machine.capacity(), limit)
+        budgeted = await asyncio.to_thread(budget_memory, row, parts, knobs, memory)
         profile = adapter.compile(
             row,
             engine,
             knobs,
             manifest,
             ctx_tokens=budgeted.ctx_tokens,
-            ram_bytes=ram_bytes,
+            ram_bytes=self._machine.ram_total,
             environ=self._environ,
         )
         profile = replace(
@@ -124,7 +136,3 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
 def _check_files(row: ModelRow, knobs: Knobs) -> None:
     if knobs.chat_template_file is not None and not knobs.chat_template_file.is_file():
         raise ProfileRejected(model=row.name, reason=f"chat_template_file is not there: {knobs.chat_template_file}")
-
-
-def _budget(row: ModelRow, meta: GgufMeta, knobs: Knobs, limit: Bytes | None) -> Budgeted:
-    return budget_memory(row, meta, knobs, limit)

@@ -29,8 +29,13 @@ class Plan:
 
     @property
     def need(self) -> Bytes:
-        """The memory it is budgeted with."""
+        """The memory it is budgeted with, its prompt cache not counted."""
         return Bytes(self.profile.need_host_bytes, self.profile.need_device_bytes)
+
+    @property
+    def prompt_cache(self) -> Bytes:
+        """What its prompt cache may come to take."""
+        return Bytes(host=self.profile.cache_ram_mb << 20)
 
 
 class StartFailed(Exception):
@@ -66,6 +71,9 @@ class Planner(Protocol):
             LaneError: No such row or file, no engine, settings that cannot be used, no room at all.
         """
 
+    def with_spare(self, plan: Plan, spare_bytes: int) -> Plan:
+        """Return the plan with its prompt cache cut to half of the main memory that is left beside it. Pure."""
+
     async def pools(self) -> Pools:
         """Return the machine's memory, measured now."""
 
@@ -93,6 +101,9 @@ class Child(Protocol):
         Raises:
             StartFailed: It ended first, or was not ready in time. It may still run then.
         """
+
+    async def private_bytes(self) -> int:
+        """Return the main memory it holds besides file mappings, by the system's account."""
 
     def fraction(self) -> float | None: ...
     def figures(self) -> MemoryFigures: ...

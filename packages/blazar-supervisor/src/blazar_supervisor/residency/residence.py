@@ -188,31 +188,21 @@ class Residence:
         return self.state not in {ChildState.ABSENT, ChildState.FAILED}
 
     @property
-    def need(self) -> Bytes:
-        """What it was budgeted with."""
-        return Bytes() if self.plan is None else self.plan.need
+    def reported(self) -> Bytes:
+        """What the engine says it holds; what was budgeted until it says so, nothing while it sleeps."""
+        if self.state is ChildState.SLEEPING or self.plan is None:
+            return Bytes()
+        if self.child is None or self.state is ChildState.STARTING:
+            return self.plan.need
+        figures = self.child.figures()
+        return Bytes(figures.host_bytes, figures.device_bytes) if figures.total_bytes else self.plan.need
 
     @property
     def holds(self) -> Bytes:
-        """What it is counted with: the engine's figures once they are known."""
+        """What it is counted with: what it reports, and what its prompt cache may come to take."""
         if self.state is ChildState.SLEEPING:
             return SLEEPER_BYTES
-        if self.child is None or self.state is ChildState.STARTING:
-            return self.need
-        figures = self.child.figures()
-        if figures.total_bytes == 0:
-            return self.need
-        return Bytes(figures.host_bytes, figures.device_bytes)
-
-    @property
-    def unmapped(self) -> Bytes:
-        """The part of it that the system counts as used: not the file mappings."""
-        if self.child is None or self.state is ChildState.STARTING:
-            return Bytes()
-        if self.state is ChildState.SLEEPING:
-            return SLEEPER_BYTES
-        figures = self.child.figures()
-        return Bytes(figures.host_bytes - figures.mapped_bytes, figures.device_bytes)
+        return self.reported if self.plan is None else self.reported + self.plan.prompt_cache
 
     def holding(self, *, waiting: int) -> Holding:
         """Return it as the eviction sees it."""

@@ -49,7 +49,7 @@ def resident_view(residence: Residence, *, waiting: int, now_s: float) -> Reside
     if residence.error is not None:
         warnings.append(str(residence.error))
     alive = residence.alive and child is not None
-    holds = residence.holds
+    reported = residence.reported
     return ResidentView(
         model=residence.model,
         child=residence.key,
@@ -60,8 +60,8 @@ def resident_view(residence: Residence, *, waiting: int, now_s: float) -> Reside
         slots=profile.slots if profile is not None else None,
         in_flight=len(residence.leases),
         waiting=waiting,
-        memory_bytes=holds.host + holds.device if alive else 0,
-        device_bytes=holds.device if alive else 0,
+        memory_bytes=reported.host + reported.device if alive else 0,
+        device_bytes=reported.device if alive else 0,
         expires_in_s=expires_in_s(residence, now_s=now_s),
         load_fraction=child.fraction() if child is not None and residence.state is ChildState.STARTING else None,
         warnings=tuple(warnings),

@@ -93,6 +93,11 @@ class FakePlanner:
         self.idle_s = idle_s
         self.load_timeout_s = load_timeout_s
 
+    def with_spare(self, plan: Plan, spare_bytes: int) -> Plan:
+        """Return the plan as it is."""
+        del spare_bytes
+        return plan
+
     async def pools(self) -> Pools:
         """Return :attr:`memory`."""
         return self.memory
@@ -200,6 +205,10 @@ class FakeChild:
             raise StartFailed(error, cause=Cause.OTHER, died=False) from None
         if self._exited.is_set():
             raise self._load_failed()
+
+    async def private_bytes(self) -> int:
+        """What it says it holds."""
+        return self.held.host_bytes - self.held.mapped_bytes
 
     def fraction(self) -> float | None:
         """It does not say."""

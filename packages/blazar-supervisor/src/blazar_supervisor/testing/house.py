@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import psutil
 
+from blazar_budget.machine import Machine
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
@@ -17,7 +18,6 @@ from blazar_store.testing import make_engine, make_model
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.residency.host import EngineHost
 from blazar_supervisor.residency.lease import SlotLease
-from blazar_supervisor.residency.pools import UNKNOWN, Pools
 
 DEADLINE_S = 60.0
 
@@ -63,7 +63,7 @@ class House:
         self.engines: list[EngineRow] = [make_engine("local", server_path=engine, active=True, local=True)]
         self.rows: dict[str, ModelRow] = {}
         self._write_model = write_model
-        self.pools: Pools = UNKNOWN
+        self.machine = Machine(ram_total=0, ram_available=0)
         self.host = self.open()
 
     def open(self) -> EngineHost:
@@ -73,7 +73,7 @@ class House:
             settings=lambda: self.settings,
             models=self.rows.get,
             engines=lambda: self.engines,
-            machine=lambda: self.pools,
+            machine=lambda: self.machine,
         )
 
     def configure(self, **changes: Any) -> None:

@@ -5,9 +5,10 @@ the unified cache (on only when slots are automatic), the context (absent means 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from blazar_budget.machine import cap_cache_ram_mb
 from blazar_routing.errors import ProfileRejected
 from blazar_routing.kinds import EngineKind
 from blazar_store.types import EngineRow, ModelRow
@@ -17,14 +18,14 @@ from blazar_supervisor.engines.llamacpp.arguments import BadArgument, check_extr
 from blazar_supervisor.engines.manifest import Manifest
 from blazar_supervisor.engines.profile import Knobs, Profile
 
-CACHE_RAM_SHARE = 0.3
-"""The most of main memory that the prompt cache may take: an unclamped one has driven a machine into swap."""
-
 SSE_PING_S = 5
 """Seconds of silence between keep-alive comments; also bounds how long a stream holds up SIGTERM."""
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """What ``-ctk`` and ``-ctv`` take."""
+
+
+_CACHE_RAM_FLAGS = ("--cache-ram", "-cram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def compile_profile(
     try:
         _check_values(knobs, slots)
         extra = check_extra_args(knobs.extra_args, manifest, engine=engine.tag)
-        options = _options(row, knobs, ctx_tokens=ctx_tokens, slots=slots, ram_bytes=ram_bytes)
+        cache_mb = knobs.cache_ram_mb if ram_bytes == 0 else cap_cache_ram_mb(knobs.cache_ram_mb, ram_bytes)
+        options = _options(row, knobs, ctx_tokens=ctx_tokens, slots=slots, cache_mb=cache_mb)
         args = _spell(options, manifest, taken=spellings_used(extra, manifest), engine=engine.tag)
     except BadArgument as error:
         raise ProfileRejected(model=row.name, reason=str(error)) from error
@@ -92,8 +94,19 @@ def compile_profile(
         slots=slots,
         cells=ctx_tokens,
         sleep_s=knobs.idle_sleep_s if sleeps else None,
+        cache_ram_mb=cache_mb if manifest.first_of(_CACHE_RAM_FLAGS) else 0,
         warnings=tuple(warnings),
     )
+
+
+def with_cache_ram(profile: Profile, cache_ram_mb: int) -> Profile:
+    """Return ``profile`` with another cap on its prompt cache: how much is spare is known only when it starts."""
+    words = list(profile.args)
+    for flag in _CACHE_RAM_FLAGS:
+        if flag in words:
+            words[words.index(flag) + 1] = str(cache_ram_mb)
+            return replace(profile, args=tuple(words), cache_ram_mb=cache_ram_mb)
+    return profile
 
 
 def complete_argv(profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
@@ -106,12 +119,7 @@ def complete_argv(profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tu
     return (str(profile.program), *address, "--api-key-file", str(apikey_file), *profile.args)
 
 
-def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, ram_bytes: int) -> list[_Option]:
-    cache_mb = knobs.cache_ram_mb
-    if ram_bytes > 0:
-        cap_mb = int(ram_bytes * CACHE_RAM_SHARE) >> 20
-        # -1 asks for no limit at all, which is what the cap is there to prevent.
-        cache_mb = cap_mb if cache_mb < 0 else min(cache_mb, cap_mb)
+def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, cache_mb: int) -> list[_Option]:
     options = [
         _Option(("-m", "--model"), str(row.path), required=True),
         _Option(("--alias", "-a"), row.name, required=True),
@@ -139,7 +147,7 @@ def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, ram_by
         options.append(_Option(("--sleep-idle-seconds",), str(knobs.idle_sleep_s)))
     return [
         *options,
-        _Option(("--cache-ram", "-cram"), str(cache_mb)),
+        _Option(_CACHE_RAM_FLAGS, str(cache_mb)),
         _Option(("--sse-ping-interval",), str(SSE_PING_S)),
         _Option(("--metrics",)),
         _Option(("--slots",)),
