@@ -1,66 +1,58 @@
-"""``blazar fit``: the memory verdict, by the same decision that a load goes through. Works with the daemon down."""
+"""``blazar fit``: the memory verdict, by the very decision that a load goes through. Works with the daemon down."""
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import rich_click as click
 
 from blazar_cli.commands.options import json_option
-from blazar_cli.exit_codes import ExitCode
 from blazar_cli.local import here
 from blazar_cli.output import human_bytes, human_count, show_facts, show_json
 from blazar_cli.registration import describe_model
-from blazar_gguf import GgufMeta
 from blazar_routing.errors import ModelNotFound
+from blazar_store.layout import Layout
 from blazar_store.names import near_names
+from blazar_store.settings import ModelSettings, Settings
 from blazar_store.settings_files import load_settings
 from blazar_store.store import Store
-from blazar_store.types import ModelRow
-from blazar_supervisor.residency.machine import measure_memory
-from blazar_supervisor.residency.memory_budget import Budgeted, budget_memory
-from blazar_supervisor.residency.model_files import read_model
-from blazar_supervisor.residency.planner import knobs_for
-from blazar_supervisor.residency.pools import Bytes, Pools
+from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor import EngineHost, Profile
 
 
 @click.command()
 @click.argument("model", metavar="MODEL|PATH")
 @click.option("--ctx", type=click.IntRange(256), help="For this context, in tokens, instead of the largest that fits.")
 @json_option
-@click.pass_context
-def fit(context: click.Context, *, model: str, ctx: int | None, as_json: bool) -> None:
+def fit(*, model: str, ctx: int | None, as_json: bool) -> None:
     """Say whether a model fits into memory, before loading it.
 
-    MODEL is a registered model, PATH a file that need not be. Nothing is loaded; the header and this machine's memory
-    are read. The exit status is 8 if it does not fit.
+    MODEL is a registered model, PATH a file that need not be. Nothing is loaded: its header, the engine's flags and
+    this machine's memory are read. The exit status is 8 if it does not fit; the text then names the ways out.
     """
     directories, layout = here()
     settings = load_settings(directories.config_file)
     with Store(layout) as store:
         row = _find(store, model)
-    meta = read_model(row)
-    knobs = knobs_for(row, settings)
+        engines = store.list_engines()
     if ctx is not None:
-        knobs = replace(knobs, ctx=ctx)
-    pools = measure_memory()
-    budgeted = budget_memory(row, meta, knobs, pools.available)
-    fits = not pools.known or pools.available.covers(budgeted.need)
+        settings = _with_ctx(settings, row.name, ctx)
+    profile = asyncio.run(_explain(layout, settings, row, engines))
     if as_json:
-        show_json(_as_plain(row, budgeted, pools, fits=fits))
-        context.exit(ExitCode.OK if fits else ExitCode.DOES_NOT_FIT)
+        show_json(_as_plain(row, profile))
+        return
+    device = f", {human_bytes(profile.need_device_bytes)} on accelerators" if profile.need_device_bytes else ""
+    trained = f" (trained for {row.ctx_train})" if row.ctx_train is not None else ""
     show_facts(
         [
             ("model", f"{row.name} ({row.arch}, {human_count(row.params)} parameters, {row.quant or 'unknown'})"),
-            ("context", f"{budgeted.ctx_tokens} tokens{_trained(meta)}"),
-            ("needs", _shown(budgeted.need)),
-            ("available", _shown(pools.available)),
-            ("verdict", budgeted.verdict or ("it fits" if fits else "it does not fit into what is available now")),
+            ("context", f"{profile.ctx_tokens} tokens{trained}"),
+            ("needs", f"{human_bytes(profile.need_host_bytes)} of main memory{device}"),
+            ("verdict", profile.verdict or "it fits"),
         ]
     )
-    for warning in budgeted.warnings:
+    for warning in profile.warnings:
         click.echo(warning, err=True)
-    if not fits:
-        context.exit(ExitCode.DOES_NOT_FIT)
 
 
 def _find(store: Store, model: str) -> ModelRow:
@@ -72,25 +64,26 @@ def _find(store: Store, model: str) -> ModelRow:
     raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
 
 
-def _trained(meta: GgufMeta) -> str:
-    return f" of {meta.context_length} trained for" if meta.context_length else ""
+def _with_ctx(settings: Settings, model: str, ctx: int) -> Settings:
+    own = settings.models.get(model, ModelSettings()).model_copy(update={"ctx": ctx})
+    return settings.model_copy(update={"models": {**settings.models, model: own}})
 
 
-def _shown(size: Bytes) -> str:
-    device = f", {human_bytes(size.device)} on accelerators" if size.device else ""
-    return f"{human_bytes(size.host)} of main memory{device}"
+async def _explain(layout: Layout, settings: Settings, row: ModelRow, engines: Sequence[EngineRow]) -> Profile:
+    # Never started: it collects no orphans and touches no running daemon's engines.
+    host = EngineHost(layout=layout, settings=lambda: settings, models=lambda _: row, engines=lambda: engines)
+    return await host.explain(row.name)
 
 
-def _as_plain(row: ModelRow, budgeted: Budgeted, pools: Pools, *, fits: bool) -> dict[str, object]:
+def _as_plain(row: ModelRow, profile: Profile) -> dict[str, object]:
     return {
         "model": row.name,
         "path": str(row.path),
-        "fits": fits,
-        "ctx_tokens": budgeted.ctx_tokens,
-        "need_host_bytes": budgeted.need.host,
-        "need_device_bytes": budgeted.need.device,
-        "available_host_bytes": pools.available.host,
-        "available_device_bytes": pools.available.device,
-        "verdict": budgeted.verdict,
-        "warnings": list(budgeted.warnings),
+        "engine": profile.engine,
+        "ctx_tokens": profile.ctx_tokens,
+        "slots": profile.slots,
+        "need_host_bytes": profile.need_host_bytes,
+        "need_device_bytes": profile.need_device_bytes,
+        "verdict": profile.verdict,
+        "warnings": list(profile.warnings),
     }

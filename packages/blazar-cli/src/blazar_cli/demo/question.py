@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from blazar_cli.errors import CliError
+from blazar_cli.client import read_error
+from blazar_cli.errors import ApiRefused, CliError
 
 if TYPE_CHECKING:
     import openai
@@ -16,7 +17,7 @@ _MAX_TOKENS = 160
 
 
 class DemoUnanswered(CliError):
-    """The daemon refused, or the connection broke; the text is its own."""
+    """The connection broke, or the client could not make sense of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ def load_model(client: "openai.OpenAI", model: str) -> float:
     """Have the model loaded by a request for one token, and return the seconds that loading took.
 
     Raises:
-        DemoUnanswered: It could not be loaded.
+        ApiRefused: It could not be loaded; the text is the daemon's.
+        DemoUnanswered: The connection broke.
     """
     asked_s = time.monotonic()
     with _teaching():
@@ -63,7 +65,8 @@ def ask(
         load_s: Passed on into the result.
 
     Raises:
-        DemoUnanswered: The daemon refused, or the answer broke off.
+        ApiRefused: The daemon refused; the text is its own.
+        DemoUnanswered: The answer broke off.
     """
     asked_s = time.monotonic()
     first_s: float | None = None
@@ -121,7 +124,7 @@ def _teaching() -> Iterator[None]:
     try:
         yield
     except openai.APIStatusError as error:
-        told = error.body.get("message") if isinstance(error.body, dict) else None
-        raise DemoUnanswered(str(told or error)) from error
+        text, code = read_error(error.response.content) or (str(error), "")
+        raise ApiRefused(text, code=code, http_status=error.status_code) from error
     except openai.APIError as error:
         raise DemoUnanswered(f"the question was not answered: {error}. See `blazar logs`.") from error
