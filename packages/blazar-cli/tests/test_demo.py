@@ -30,8 +30,9 @@ class StandIns:
     def __init__(self, engine: Path, model: Path) -> None:
         self.paths = {"engine": engine, "smollm2": model, "gemma": model}
 
-    def __call__(self, name: str, progress: object) -> Path:
+    def __call__(self, name: str, progress: object, *, index_url: str | None) -> Path:
         del progress
+        assert index_url == "http://mirror.example/simple"
         return self.paths[name]
 
 
@@ -50,8 +51,7 @@ def staged(user: User, tmp_path: Path, short_tmp: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(story, "ensure_part", StandIns(engine, model))
     monkeypatch.setattr(story, "part_sha256", str.upper)
     monkeypatch.setenv("TMPDIR", short_tmp)
-    for name in ("BLAZAR_DATA_DIR", "BLAZAR_CONFIG"):
-        monkeypatch.delenv(name)
+    user.config_file.write_text('[sources]\npython_index = "http://mirror.example/simple"\n')
     monkeypatch.setattr("tempfile.tempdir", None)
     return user
 

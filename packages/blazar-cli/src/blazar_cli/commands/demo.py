@@ -28,6 +28,10 @@ def demo(*, model: str, prompt: str | None, keep: bool) -> None:
         raise PlatformUnsupported(platform="Windows")
     # Only after the check: file locks and process groups are imported here.
     from blazar_cli.demo.story import run_demo
+    from blazar_cli.local import here
+    from blazar_store.settings_files import load_settings
 
     chosen = DEMO_MODELS[model]
-    run_demo(chosen, prompt=prompt or chosen.prompt, keep=keep)
+    directories, _ = here()
+    index_url = load_settings(directories.config_file).sources.python_index
+    run_demo(chosen, prompt=prompt or chosen.prompt, keep=keep, index_url=index_url)

