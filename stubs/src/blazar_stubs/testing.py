@@ -170,15 +170,23 @@ class Dialog:
 
 
 class Engine(NamedTuple):
-    """A binary to start: ``kind`` is stub or real."""
+    """A binary to start.
+
+    Attributes:
+        kind: ``stub`` or ``real``.
+        executable: The program.
+        environ: Variables to add.
+        argv: Arguments before all others.
+    """
 
     kind: str
     executable: Path
     environ: Mapping[str, str]
+    argv: tuple[str, ...] = ()
 
     def run(self, *argv: object, timeout_s: float = DEADLINE_S) -> subprocess.CompletedProcess[str]:
         """Run to the end, as for probes and failing starts."""
-        command = [str(self.executable), *map(str, argv)]
+        command = [str(self.executable), *self.argv, *map(str, argv)]
         environ = {**os.environ, **self.environ}
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, env=environ, check=False)
 
@@ -189,7 +197,7 @@ class Launched:
     def __init__(self, engine: Engine, argv: Sequence[object], log: Path) -> None:
         self.engine = engine
         self.log = log
-        command = [str(engine.executable), *map(str, argv)]
+        command = [str(engine.executable), *engine.argv, *map(str, argv)]
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=stderr, env={**os.environ, **engine.environ}

@@ -1,5 +1,6 @@
 """llamacpp.md, section 4: slot banks."""
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -12,13 +13,8 @@ from blazar_stubs import StubModel
 from blazar_stubs.testing import Engine, Launched, launched, wait_until
 
 SAVED = "the quick brown fox jumps over the lazy dog"
-UNUSABLE = {
-    "error": {
-        "code": 400,
-        "message": "Unable to restore slot: No available space in KV cache or invalid slot save file",
-        "type": "invalid_request_error",
-    }
-}
+UNUSABLE = re.compile("Unable to restore slot[:,] [Nn]o available space in KV cache or invalid slot save file")
+"""The one text for whatever is wrong with a bank; older builds have a comma in it."""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +77,7 @@ def test_erase_says_how_much_it_forgot(server: Launched) -> None:
     assert act(server, "erase", "").json() == {"id_slot": 0, "n_erased": 0}
 
 
+@pytest.mark.usefixtures("b10434")
 def test_empty_slot_saves_a_file_without_tokens(server: Launched) -> None:
     act(server, "erase", "")
     reply = act(server, "save", "empty.bin").json()
@@ -167,7 +164,8 @@ def test_damaged_file_is_refused_and_the_server_stays_well(server: Launched, ban
     if change is not None:
         (bank / f"{damage}.bin").write_bytes(change((bank / "good.bin").read_bytes()))
     reply = act(server, "restore", f"{damage}.bin")
-    assert (reply.status, reply.json()) == (400, UNUSABLE)
+    assert reply.status == 400
+    assert UNUSABLE.fullmatch(reply.json()["error"]["message"])
     assert act(server, "restore", "good.bin").status == 200
 
 
@@ -214,4 +212,5 @@ def test_more_tokens_than_cells_are_refused(
     command = ["-m", tiny.path, "-np", "1", "-c", "256", "--slot-save-path", bank]
     with launched(engine, home / f"{engine.kind}-small.log", *command) as small:
         reply = act(small, "restore", "long.bin")
-        assert (reply.status, reply.json()) == (400, UNUSABLE)
+        assert reply.status == 400
+        assert UNUSABLE.fullmatch(reply.json()["error"]["message"])

@@ -123,7 +123,6 @@ STARTS = [
     header_cut_short,
     data_cut_short,
     unknown_architecture,
-    quantised_v_without_flash_attention,
     unknown_flag,
     flag_with_equals_sign,
     bad_value,
@@ -159,6 +158,12 @@ def test_start_fails_with_its_code_and_text(
     assert start.telltale in ended.stderr
     assert ended.stdout == ""
     assert ("load_model: failed to " in ended.stderr) is start.is_model_failure
+
+
+@pytest.mark.usefixtures("b10434")
+def test_quantised_v_cache_needs_flash_attention(engine: Engine, home: Path, tiny: StubModel) -> None:
+    # An older build dies by SIGSEGV of it.
+    test_start_fails_with_its_code_and_text(engine, home, tiny, quantised_v_without_flash_attention)
 
 
 def test_model_errors_are_said_twice_unless_fitting_is_off(engine: Engine, home: Path) -> None:

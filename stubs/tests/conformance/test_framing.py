@@ -18,6 +18,7 @@ def stream(server: Launched, path: str, **body: Any) -> Reply:
     return server.post(path, {**sure, **body})
 
 
+@pytest.mark.usefixtures("b10434")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -225,12 +226,12 @@ def test_waiting_request_sees_nothing_until_a_slot_is_free(slow: Any) -> None:
 
 def test_ping_comes_after_silence(engine: Engine, home: Path, slow: Any, request: pytest.FixtureRequest) -> None:
     """Both evaluate a prompt for seconds: the stub because it is told to, the real engine because it must."""
-    body = {"prompt": "word " * 400, "n_predict": 1, "stream": True, "sse_ping_interval": 1}
+    body = {"prompt": "word " * 250, "n_predict": 1, "stream": True, "sse_ping_interval": 1}
     if engine.kind == "stub":
         running = slow("-c", "1024", "-np", "1", defaults={"prefill_delay_s": 2.5})
     else:
         model = request.getfixturevalue("chat_model")
-        argv = ["-m", model, "-c", "1024", "-np", "1", "-t", "1", "-tb", "1", "-b", "64", "-ub", "64"]
+        argv = ["-m", model, "-c", "1024", "-np", "1", "-b", "64", "-ub", "64"]
         running = launched(engine, home / "ping.log", *argv)
     with running as server:
         reply = server.post("/completion", body)

@@ -414,6 +414,7 @@ def test_rerank_sorts_and_cuts(engine: Engine, home: Path, tiny: StubModel) -> N
 # the binary itself -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("b10434")
 def test_help_is_the_same_text(engine: Engine, stub_engine: Engine) -> None:
     asked = engine.run("--help")
     assert (asked.returncode, asked.stderr) == (0, "")
@@ -421,6 +422,7 @@ def test_help_is_the_same_text(engine: Engine, stub_engine: Engine) -> None:
     assert len(asked.stdout.encode()) == 56461
 
 
+@pytest.mark.usefixtures("b10434")
 def test_version_goes_to_stderr(engine: Engine) -> None:
     asked = engine.run("--version")
     assert (asked.returncode, asked.stdout) == (0, "")
