@@ -278,3 +278,13 @@ def test_broken_stream_keeps_back_half_a_frame_and_an_unconfirmed_finish() -> No
     content, finish = chat_frame({"content": "a"}), chat_frame({}, finish="stop")
     assert sieve.feed(content + finish + b'data: {"cho') == content
     assert not sieve.complete
+
+
+def test_answer_that_breaks_off_counts_about_what_came() -> None:
+    sieve = StreamFilter(usage_asked=False)
+    for number in range(10):
+        sieve.feed(chat_frame({"content": f"tok{number}"}))
+        sieve.feed(b":\n\n")
+    assert sieve.tally.total() == Usage(completion_tokens=10)
+    sieve.feed(b"".join(chat_frame({"content": f"tok{number}"}) for number in range(5)))
+    assert sieve.tally.total() == Usage(completion_tokens=15)

@@ -19,6 +19,7 @@ from blazar_gateway.event_stream import EventStream
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.rows import get_card
+from blazar_gateway.thinking import knows_thinking
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
 from blazar_routing.ticket import Ticket
@@ -31,6 +32,7 @@ class _Order:
     request: web.Request
     gateway: Gateway
     asked: Generation
+    reasons: bool
     ticket: Ticket
     keep_alive: KeepAlive | None
 
@@ -75,7 +77,14 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
         max_tokens=asked.max_tokens,
         session=asked.session,
     )
-    order = _Order(request, gateway, asked.for_row(card.name), ticket, parse_keep_alive(asked.keep_alive))
+    order = _Order(
+        request=request,
+        gateway=gateway,
+        asked=asked.for_row(card.name),
+        reasons=knows_thinking(card) is not False,
+        ticket=ticket,
+        keep_alive=parse_keep_alive(asked.keep_alive),
+    )
     return await (_stream(order) if asked.stream else _whole(order))
 
 
@@ -109,7 +118,9 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
     """Pass the child's stream on, to its end."""
     asked = order.asked
     async with order.borrow() as borrowed:
-        sieve = StreamFilter(usage_asked=asked.usage_asked, choices=asked.choices, prompts=asked.prompts)
+        sieve = StreamFilter(
+            usage_asked=asked.usage_asked, choices=asked.choices, prompts=asked.prompts, reasons=order.reasons
+        )
         out.headers = timing_headers(borrowed.lease)
         try:
             async with order.call(borrowed, asked.streamed_body()) as call:

@@ -24,8 +24,6 @@ from blazar_gateway.error_responses import Dialect, WireError, error_frame
 _NULL = b"data: null\n\n"
 _USAGE = b'"usage"'
 _FINISH = b'"finish_reason":"'
-_UNFINISHED = b'"finish_reason":null'
-_UNFINISHED_SPACED = b'"finish_reason": null'
 _DONE = b"[DONE]"
 _ERROR = b'{"error"'
 _HEAD = 16
@@ -39,6 +37,7 @@ class StreamFilter:
         usage_asked: Whether the client asked for a usage frame.
         choices: ``n`` of the request.
         prompts: Prompts in the request.
+        reasons: Whether the model may think; ``False`` spares looking for it.
 
     Attributes:
         complete: Whether the engine's end marker has passed; without it a stream broke.
@@ -49,7 +48,9 @@ class StreamFilter:
     __slots__ = (
         "_buffer",
         "_held",
+        "_ordinary_bytes",
         "_pending",
+        "_reasons",
         "_several",
         "_several_prompts",
         "_usage_asked",
@@ -58,11 +59,13 @@ class StreamFilter:
         "tally",
     )
 
-    def __init__(self, *, usage_asked: bool, choices: int = 1, prompts: int = 1) -> None:
+    def __init__(self, *, usage_asked: bool, choices: int = 1, prompts: int = 1, reasons: bool = True) -> None:
         self._usage_asked = usage_asked
+        self._reasons = reasons
         self._several = choices * prompts > 1
         self._several_prompts = prompts > 1
         self._buffer = FrameBuffer()
+        self._ordinary_bytes = 0
         # A finish frame at the end of a read: its timings may be in the frame that follows.
         self._held = b""
         # The frame that the client's usage frame is made of, once its usage must be sent before the end marker.
@@ -78,13 +81,25 @@ class StreamFilter:
             frames = frames.replace(_NULL, b"")
         if not frames:
             return b""
-        self.tally.pieces += frames.count(_UNFINISHED) or frames.count(_UNFINISHED_SPACED)
-        if reasoning.MARK in frames:
+        if self._reasons and reasoning.MARK in frames:
             frames = reasoning.name_twice(frames)
         start = self._first_of_interest(frames)
+        if start:
+            self._estimate_pieces(frames, start)
         if start == len(frames):
             return frames
         return frames[:start] + self._sift(self._held + frames[start:])
+
+    def _estimate_pieces(self, frames: bytes, end: int) -> None:
+        """Take the frames up to ``end`` into account for an answer that may never say how many tokens it had.
+
+        Frames of one stream are of much the same length, so the last one's length tells their number; counting them
+        would take longer than everything else here.
+        """
+        last = frame_start(frames, end)
+        self._ordinary_bytes += end
+        if frames.startswith(b"data:", last):
+            self.tally.pieces = self._ordinary_bytes // (end - last)
 
     def finish(self) -> bytes:
         """Return what is left to send when the engine has ended the stream in order.

@@ -31,8 +31,8 @@ class UsageTally:
         prompts: Prompts in the request.
 
     Attributes:
-        pieces: Frames read so far that do not finish an answer: one a token, and one more that says whose turn it
-            is. An answer that breaks off, or whose client leaves, has no usage frame; then this is what counts.
+        pieces: About how many frames have come that carry text, which is about one a token. An answer that breaks
+            off, or whose client leaves, has no usage frame; then this is what counts.
     """
 
     __slots__ = ("_answers", "_choices", "_frames", "pieces")
