@@ -76,9 +76,17 @@ bench *arguments:
 demo *arguments:
     @scripts/demo "$@"
 
-# Feed damaged model files to the readers until told to stop.
+# Compare what blazar-gguf predicts with what a real llama-server does: `just fuzz PATH/llama-server`.
 fuzz *arguments:
-    @{{ python }} scripts/fuzz "$@"
+    @{{ python }} scripts/fuzz_engine.py "$@"
+
+# Run the admission queue on synthetic load and draw what users would feel.
+simulate *arguments:
+    @{{ python }} scripts/simulate "$@"
+
+# Write docs/reference from the code.
+reference *arguments:
+    @{{ python }} scripts/reference "$@"
 
 # The distributions of every package, into dist/.
 build:
