@@ -85,7 +85,7 @@ async def test_fault_of_our_own_is_answered_with_its_id_and_logged_under_it(
     host: ReadyHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RecordingDaemon):
-        def status(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        def status(self):  # type: ignore[no-untyped-def]
             raise ZeroDivisionError
 
     async with serve(host, daemon=Broken()) as served:
