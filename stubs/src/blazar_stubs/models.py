@@ -48,6 +48,7 @@ STUB_KEY = "blazar_stub.model"
 """The metadata key that says a file is one of ours; stubs keep an event log only beside such files."""
 
 _ALIGNMENT = 32
+_GIB = 1 << 30
 _TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34)}
 """ggml type: number, elements in a block, bytes in a block (ggml.h, ggml-common.h)."""
 _FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7}
@@ -125,11 +126,11 @@ def write_stub_model(
     architecture: str = "llama",
     name: str | None = None,
     context_length: int = 4096,
-    block_count: int = 2,
-    embedding_length: int = 64,
-    head_count: int = 4,
-    head_count_kv: int = 2,
-    feed_forward_length: int = 64,
+    block_count: int | None = None,
+    embedding_length: int | None = None,
+    head_count: int | None = None,
+    head_count_kv: int | None = None,
+    feed_forward_length: int | None = None,
     weight_type: str = "F16",
     weights_bytes: int = 0,
     tools: bool = False,
@@ -146,14 +147,15 @@ def write_stub_model(
         architecture: ``general.architecture``; an unknown word makes stub and engine refuse the file.
         name: ``general.name``; the file's stem when absent.
         context_length: Training context, tokens.
-        block_count: Layers.
-        embedding_length: Width; must be a multiple of `head_count` and, for quantised weights, of 32.
-        head_count: Attention heads.
-        head_count_kv: Key and value heads.
-        feed_forward_length: Width of the feed-forward network.
+        block_count: Layers; 2, or 32 with `weights_bytes`.
+        embedding_length: Width, a multiple of `head_count` and, for quantised weights, of 32; 64, or 512 to 2048
+            with `weights_bytes`.
+        head_count: Attention heads; 4, or 16 with `weights_bytes`.
+        head_count_kv: Key and value heads; 2, or 4 with `weights_bytes`.
+        feed_forward_length: Width of the feed-forward network; 64, or what `weights_bytes` asks for.
         weight_type: ggml type of the two-dimensional weights: F32, F16, Q4_0 or Q8_0.
-        weights_bytes: Grow the tensor data to about this many bytes (one more, unused tensor). The data is a
-            hole in the file, so 14 GiB cost nothing.
+        weights_bytes: About how many bytes the weights shall have, from 64 MiB up; the feed-forward network is
+            made as wide as that takes. The data is a hole in the file, so 14 GiB cost nothing.
         tools: Use a chat template with a tool branch.
         thinking: Give the template thinking markers and an ``enable_thinking`` switch.
         chat_template: A template of your own; an empty string leaves the key out.
@@ -169,6 +171,17 @@ def write_stub_model(
         chat_template = (TOOL_TEMPLATE if tools else CHATML_TEMPLATE) + (THINKING_SUFFIX if thinking else "")
     pieces = _vocabulary()
     arch = architecture
+    heavy = weights_bytes > 0
+    block_count = block_count or (32 if heavy else 2)
+    embedding_length = embedding_length or ((2048 if weights_bytes >= _GIB else 512) if heavy else 64)
+    head_count = head_count or (16 if heavy else 4)
+    head_count_kv = head_count_kv or (4 if heavy else 2)
+    key_value = embedding_length // head_count * head_count_kv
+    if feed_forward_length is None:
+        attention = 2 * embedding_length * (embedding_length + key_value)
+        _, elements, size = _TYPES[weight_type]
+        left = weights_bytes * elements // size // block_count - attention
+        feed_forward_length = max(64, left // (3 * embedding_length) // 32 * 32)
     keys: dict[str, Any] = {
         "general.architecture": arch,
         "general.type": "model",
@@ -202,12 +215,12 @@ def write_stub_model(
     tensors = _tensors(
         block_count=block_count,
         embedding=embedding_length,
-        key_value=embedding_length // head_count * head_count_kv,
+        key_value=key_value,
         feed_forward=feed_forward_length,
         vocabulary=len(pieces),
         weight_type=weight_type,
     )
-    _write(target, keys, tensors, weights_bytes=weights_bytes)
+    _write(target, keys, tensors)
     model = StubModel(target)
     if script is not None:
         model.script(**script)
@@ -254,20 +267,13 @@ def _tensor_bytes(shape: tuple[int, ...], kind: str) -> int:
     return elements // block * size
 
 
-def _write(
-    path: Path, keys: Mapping[str, Any], tensors: Sequence[tuple[str, tuple[int, ...], str]], *, weights_bytes: int
-) -> None:
+def _write(path: Path, keys: Mapping[str, Any], tensors: Sequence[tuple[str, tuple[int, ...], str]]) -> None:
     """Write a version 3 file: header, key-value pairs, tensor table, then a hole for the data."""
     placed: list[tuple[str, tuple[int, ...], str, int]] = []
     offset = 0
     for name, shape, kind in tensors:
         placed.append((name, shape, kind, offset))
         offset += -(-_tensor_bytes(shape, kind) // _ALIGNMENT) * _ALIGNMENT
-    if weights_bytes > offset:
-        rows = -(-(weights_bytes - offset) // 4096)
-        # Loaders refuse tensors they do not know only when the count differs from what they used; a stub does not.
-        placed.append(("blazar_stub.ballast", (1024, rows), "F32", offset))
-        offset += rows * 4096
     head = b"GGUF" + struct.pack("<IQQ", 3, len(placed), len(keys))
     head += b"".join(_string(key) + _value(value) for key, value in keys.items())
     for name, shape, kind, start in placed:
