@@ -10,7 +10,7 @@ from blazar_store.types import EngineRow
 from blazar_stubs import Variant, install_stub
 from blazar_supervisor.builds import add_local, probe_binary
 from blazar_supervisor.builds.executable import foreign_format
-from blazar_supervisor.engines.probes import parse_devices, parse_version
+from blazar_supervisor.engines.versions import parse_version
 
 
 class Register:
@@ -193,4 +193,3 @@ def test_versions_are_found_wherever_they_stand(text: str, version: str, build: 
 
 def test_a_text_without_a_version_has_none() -> None:
     assert parse_version("llama") is None
-    assert parse_devices("Available devices:\n  (none)\n") == ()

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from blazar_budget import ListedDevice, parse_list_devices
 from blazar_routing.errors import NotAnEngine
 from blazar_routing.kinds import EngineKind
 from blazar_supervisor.builds.executable import foreign_format
 from blazar_supervisor.engines.manifest import Manifest, parse_help
-from blazar_supervisor.engines.probes import Accelerator, BuildVersion, parse_devices, parse_version
 from blazar_supervisor.engines.questions import BinaryRefuses, ask_binary
+from blazar_supervisor.engines.versions import BuildVersion, parse_version
 
 QUESTION_TIMEOUT_S = 30.0
 """A broken GPU driver can hang; a working one may take seconds to come up."""
@@ -41,7 +42,7 @@ class LocalBinary:
     kind: EngineKind
     version: BuildVersion | None
     manifest: Manifest
-    devices: tuple[Accelerator, ...]
+    devices: tuple[ListedDevice, ...]
 
 
 def probe_binary(
@@ -57,9 +58,11 @@ def probe_binary(
         _check_file(path)
         manifest = _help(path, timeout_s, environ)
         version = parse_version(ask_binary(path, "--version", timeout_s=timeout_s, environ=environ).text)
-        devices: tuple[Accelerator, ...] = ()
+        devices: tuple[ListedDevice, ...] = ()
         if manifest.find("--list-devices") is not None:
-            devices = parse_devices(ask_binary(path, "--list-devices", timeout_s=timeout_s, environ=environ).stdout)
+            devices = parse_list_devices(
+                ask_binary(path, "--list-devices", timeout_s=timeout_s, environ=environ).stdout
+            )
     except BinaryRefuses as error:
         raise NotAnEngine(path=str(path), reason=str(error)) from error
     return LocalBinary(path=path, kind=EngineKind.LLAMACPP, version=version, manifest=manifest, devices=devices)

@@ -65,14 +65,14 @@ class Census:
         ]
         if not self._pools.known:
             return find_room(Bytes(), Bytes(), holdings, max_loaded=max_loaded)
-        return find_room(need, self._free(holdings), holdings, max_loaded=max_loaded)
+        return find_room(self._countable(need), self._free(holdings), holdings, max_loaded=max_loaded)
 
     def fits_now(self, key: str, need: Bytes, *, max_loaded: int | None) -> bool:
         """Return whether ``need`` fits although what is being stopped still holds its memory."""
         holdings = [residence.holding(waiting=0) for residence in self._alive() if residence.key != key]
         staying = [replace(holding, going=False) for holding in holdings]
         free = self._free(staying) if self._pools.known else Bytes()
-        room = find_room(need if self._pools.known else Bytes(), free, staying, max_loaded=max_loaded)
+        room = find_room(self._countable(need) if self._pools.known else Bytes(), free, staying, max_loaded=max_loaded)
         return room.possible and not room.victims
 
     def spare_host_bytes(self, key: str, need: Bytes) -> int | None:
@@ -84,6 +84,10 @@ class Census:
 
     def _free(self, holdings: Sequence[Holding]) -> Bytes:
         return self._pools.total - self._foreign - total(holding.holds for holding in holdings)
+
+    def _countable(self, need: Bytes) -> Bytes:
+        """Return ``need`` without what cannot be counted: accelerators that only the engine knows."""
+        return need if self._pools.total.device else Bytes(need.host)
 
     def _alive(self) -> list[Residence]:
         return [residence for residence in self._residences.values() if residence.alive]

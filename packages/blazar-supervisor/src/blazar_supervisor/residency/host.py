@@ -5,7 +5,8 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-from blazar_budget.machine import Machine
+from blazar_budget import Machine
+from blazar_budget.probe import probe_memory
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
@@ -16,7 +17,6 @@ from blazar_supervisor.residency.dispatcher import Dispatcher
 from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
-from blazar_supervisor.residency.machine import measure_machine
 from blazar_supervisor.residency.planner import ModelPlanner
 from blazar_supervisor.residency.views import ResidentView, WaitingView
 
@@ -46,7 +46,7 @@ class EngineHost:
         settings: Callable[[], Settings],
         models: Callable[[str], ModelRow | None],
         engines: Callable[[], Sequence[EngineRow]],
-        machine: Callable[[], Machine] = measure_machine,
+        machine: Callable[[], Machine] = probe_memory,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] | None = None,
     ) -> None:

@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from blazar_budget.machine import Memory
+from blazar_budget import (
+    FitWithWarning,
+    Footprint,
+    Launch,
+    Memory,
+    Offload,
+    Refuse,
+    default_context,
+    unified_ctx_verdict,
+)
 from blazar_gguf import GgufMeta
+from blazar_routing.errors import ModelDoesNotFit
 from blazar_store.types import ModelRow
 from blazar_supervisor.engines.profile import Knobs
 from blazar_supervisor.residency.pools import Bytes
@@ -52,6 +62,7 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
     """
     meta = parts[0]
     trained = meta.context_length or row.ctx_train or UNKNOWN_TRAINING_CTX
+    launch = launch_of(row, knobs)
     warnings: list[str] = []
     if knobs.ctx is not None:
         ctx = knobs.ctx
@@ -60,10 +71,60 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
             warnings.append(
                 f"ctx = {knobs.ctx} is more than the {trained} tokens the model was trained for: it gets those"
             )
-    else:
+    elif memory is None:
         ctx = max(_STEP, min(trained, MOST_AUTO_CTX) // _STEP * _STEP)
-    need = Bytes() if memory is None else Bytes(host=row.size_bytes)
-    return Budgeted(ctx_tokens=ctx, need=need, verdict="", warnings=tuple(warnings))
+    else:
+        choice = default_context(meta, launch, memory, parts=parts)
+        ctx = choice.ctx
+        if choice.warning:
+            warnings.append(choice.warning)
+    if memory is None:
+        return Budgeted(ctx_tokens=ctx, need=Bytes(), verdict="", warnings=tuple(warnings))
+    verdict = unified_ctx_verdict(meta, launch.with_ctx(ctx), memory, parts=parts)
+    if isinstance(verdict, Refuse):
+        raise ModelDoesNotFit(model=row.name, verdict=verdict.text)
+    if isinstance(verdict, FitWithWarning):
+        warnings += verdict.warnings
+    return Budgeted(
+        ctx_tokens=ctx,
+        need=need_of(verdict.footprint, memory),
+        verdict=verdict.answer.value,
+        warnings=tuple(warnings),
+    )
+
+
+def launch_of(row: ModelRow, knobs: Knobs) -> Launch:
+    """Return the flags that cost memory; the context is filled in later."""
+    slots = 1 if knobs.deterministic else knobs.slots
+    layers = int(knobs.gpu_layers) if knobs.gpu_layers is not None and knobs.gpu_layers.isdigit() else None
+    projector = row.mmproj_path.stat().st_size if knobs.mmproj and row.mmproj_path is not None else 0
+    return Launch(
+        ctx=0,
+        parallel=slots,
+        unified=slots > 1,
+        type_k=knobs.cache_type_k or "f16",
+        type_v=knobs.cache_type_v or "f16",
+        ubatch=knobs.ubatch,
+        offload=Offload(gpu_layers=layers),
+        extra_device_bytes=projector,
+    )
+
+
+def need_of(needs: Footprint, memory: Memory) -> Bytes:
+    """Return a footprint in the two pools of the census; accelerators that share main memory count as that.
+
+    Never more than there is: what is served although it is estimated to be too large (a guess on an unknown layout,
+    or layers that the engine's own fitting will keep elsewhere) takes everything.
+    """
+    shared = {pool.device for pool in memory.pools if pool.unified}
+    host = device = 0
+    for demand in needs.demands:
+        if demand is needs.host or demand.device in shared:
+            host += demand.needed_bytes
+        else:
+            device += demand.needed_bytes
+    dedicated = sum(pool.bytes for pool in memory.pools if not pool.unified)
+    return Bytes(min(host, memory.ram_bytes), min(device, dedicated))
 
 
 def memory_within(memory: Memory, limit: Bytes) -> Memory:

@@ -5,15 +5,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from blazar_budget.machine import Machine
+from blazar_budget import ListedDevice, Machine, Memory
+from blazar_budget.listings import as_gpus
 from blazar_routing.errors import ModelNotFound, ProfileRejected
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
 from blazar_routing.shape import FormatShape, ShardFormat
 from blazar_store.settings import Settings
 from blazar_store.types import EngineRow, ModelRow
+from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
-from blazar_supervisor.engines.help_texts import Manifests
 from blazar_supervisor.engines.profile import Knobs
 from blazar_supervisor.residency.machine import pools_of
 from blazar_supervisor.residency.memory_budget import budget_memory, memory_within
@@ -48,7 +49,7 @@ class ModelPlanner:
         self._measure = machine
         self._machine = Machine(ram_total=0, ram_available=0)
         self._environ = dict(os.environ if environ is None else environ)
-        self._manifests = Manifests()
+        self._builds = Builds()
 
     def with_spare(self, plan: Plan, spare_bytes: int) -> Plan:
         """Cut the prompt cache to half of what is spare: the other half is for the models to come."""
@@ -76,14 +77,14 @@ class ModelPlanner:
         knobs = knobs_for(row, settings)
         await asyncio.to_thread(_check_files, row, knobs)
         parts = await asyncio.to_thread(read_model, row)
-        manifest = await self._manifests.of(engine, adapter)
-        memory = None if limit is None else memory_within(self._machine.capacity(), limit)
+        facts = await self._builds.facts(engine, adapter)
+        memory = None if limit is None else self._memory(facts.devices, limit)
         budgeted = await asyncio.to_thread(budget_memory, row, parts, knobs, memory)
         profile = adapter.compile(
             row,
             engine,
             knobs,
-            manifest,
+            facts.manifest,
             ctx_tokens=budgeted.ctx_tokens,
             ram_bytes=self._machine.ram_total,
             environ=self._environ,
@@ -100,6 +101,16 @@ class ModelPlanner:
             load_timeout_s=float(chosen.load_timeout_s or adapter.load_timeout_s),
             idle_s=float(chosen.idle_timeout_s) or None,
         )
+
+    def _memory(self, devices: tuple[ListedDevice, ...] | None, limit: Bytes) -> Memory:
+        """Return what the model could have, of what this very build can use."""
+        if devices == ():
+            return memory_within(replace(self._machine, gpus=()).capacity(), limit)
+        if devices is not None and not self._machine.gpus:
+            # Only the build knows them (a backend without a driver interface that the probe reads).
+            available = replace(self._machine, gpus=as_gpus(devices)).available()
+            return memory_within(available, Bytes(limit.host, available.device_bytes))
+        return memory_within(self._machine.capacity(), limit)
 
     def _lane(self, row: ModelRow, engine: str | None, refused_by: frozenset[str]) -> EngineRow:
         rows = {build.tag: build for build in self._engines()}

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from blazar_budget.machine import Machine
+from blazar_budget import Machine
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
