@@ -7,12 +7,15 @@ is what keeps hostile headers (a string of 2^60 bytes, an array of 2^60 items) h
 import struct
 from typing import Final
 
-from blazar_gguf.errors import GgufTooLarge, GgufTruncated
+from blazar_gguf.errors import GgufError, GgufTooLarge, GgufTruncated
 from blazar_gguf.source import Source
 from blazar_gguf.values import STRIDE
 
 _BLOCK: Final = 1 << 20
 """Bytes of one read once the first block is used up: bounds the memory of a walk."""
+
+_BELIEVABLE: Final = 1 << 30
+"""Bytes one value, or all key-values or tensor infos together, may sensibly take."""
 
 
 class Cursor:
@@ -43,6 +46,12 @@ class Cursor:
         """Bytes between here and the end of the file."""
         return self.size - self.pos
 
+    def seek(self, pos: int) -> None:
+        """Go to an absolute position, backwards too."""
+        self.pos = pos
+        if pos < self._base:
+            self._buf, self._base = b"", pos
+
     def _at(self, need: int, what: str) -> int:
         """Make ``need`` bytes available and return their index in the buffer.
 
@@ -69,13 +78,18 @@ class Cursor:
         return GgufTruncated(
             f"the file ends inside {what}: it is incomplete or damaged. Download it again",
             path=self.source.name or None,
-            offset=self.pos,
+            offset=min(self.pos, self.size),
         )
 
-    def too_large(self, what: str) -> GgufTooLarge:
-        """The error for a count that the rest of the file cannot hold."""
+    def beyond(self, what: str, claim: str, size: int) -> GgufError:
+        """The error for a claim of ``size`` bytes that the rest of the file cannot hold.
+
+        A believable size means that the file was cut short, an unbelievable one that it is damaged.
+        """
+        if size <= _BELIEVABLE:
+            return self.truncated(what)
         return GgufTooLarge(
-            f"{what}, more than the {max(0, self.left):,} bytes that are left can hold: the file is damaged",
+            f"{what} {claim}, more than the {max(0, self.left):,} bytes that are left can hold: the file is damaged",
             path=self.source.name or None,
             offset=self.pos,
         )
@@ -108,7 +122,7 @@ class Cursor:
         """Read a string's length and check that the file can hold it."""
         length = self.count(what)
         if length > self.left:
-            raise self.too_large(f"{what} claims {length:,} bytes")
+            raise self.beyond(what, f"claims {length:,} bytes", length)
         return length
 
     def skip(self, length: int, what: str) -> None:

@@ -103,7 +103,8 @@ class Hparams:
         if number is not None:
             return (max(0, number),) * n
         if isinstance(value, tuple) and value:
-            numbers = [max(0, as_int(item) or 0) for item in value[:n]]
+            # the engine reads arrays of bools as numbers too
+            numbers = [max(0, int(item) if isinstance(item, bool) else as_int(item) or 0) for item in value[:n]]
             return tuple(numbers) + (numbers[-1],) * (n - len(numbers)) if numbers else ()
         return default if isinstance(default, tuple) else (default,) * n
 

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from blazar_gguf.engine.container import check_container, check_split
-from blazar_gguf.engine.context import check_context
+from blazar_gguf.engine.context import check_context, check_early
 from blazar_gguf.engine.keys import architectures, check_keys, check_scalar
 from blazar_gguf.engine.objection import refusal
-from blazar_gguf.engine.template_syntax import TemplateSyntaxError, check_syntax
+from blazar_gguf.engine.template_syntax import check_syntax
+from blazar_gguf.engine.template_tokens import TemplateSyntaxError
 from blazar_gguf.engine.tensors import check_tensors
 from blazar_gguf.engine.vocabulary import check_vocabulary
 from blazar_gguf.errors import GgufError
@@ -71,7 +72,7 @@ def _judge(meta: GgufMeta, parts: Sequence[GgufMeta] | None) -> LoadPrediction:
     if objection is not None:
         return objection
     tensors = [t for m in (meta, *parts) for t in m.tensors]
-    return check_tensors(meta, tensors) or check_context(meta) or _check_template(meta) or LOADS
+    return check_early(meta) or check_tensors(meta, tensors) or check_context(meta) or _check_template(meta) or LOADS
 
 
 def _parts_beside(meta: GgufMeta) -> list[GgufMeta]:

@@ -92,9 +92,7 @@ class Walk:
             ("tensors", self.n_tensors, _TENSOR_MIN[self.width]),
         ):
             if n * least > cursor.left:
-                if cursor.left <= 0:
-                    raise cursor.truncated(what)
-                raise cursor.too_large(f"the header claims {n:,} {what}")
+                raise cursor.beyond(f"the list of {what}", f"claims {n:,} of them", n * least)
         self._read = 0
         self._paused_at: Cursor = cursor
 
@@ -123,7 +121,7 @@ class Walk:
                 if field.key in fields:
                     raise self._malformed(f"key {field.key!r} appears twice", before)
                 if pause and field.n_bytes < 0:
-                    cursor.pos = before
+                    cursor.seek(before)
                     self.fields, self._read, self.pending = fields, n, field
                     return
                 fields[field.key] = field
@@ -138,7 +136,7 @@ class Walk:
                 file_bytes=self.source.size,
             )
         except GgufError as error:
-            cursor.pos = pos
+            cursor.seek(pos)
             error.path = error.path or self.source.name or None
             raise
         self.fields, self._read, self.pending = fields, n, None
@@ -198,7 +196,7 @@ def _read_field(cursor: Cursor, number: int, *, pause: bool) -> Field:
     if length == 0:
         raise _bad(cursor, f"key {number} is empty")
     if length > MAX_KEY_BYTES:
-        raise cursor.too_large(f"key {number} claims {length:,} bytes")
+        raise _bad(cursor, f"key {number} claims {length:,} bytes")
     raw_key = cursor.take(length, f"key {number}")
     key = key_text(raw_key)
     kind = _value_type(cursor, key)
@@ -225,8 +223,11 @@ def _read_array(cursor: Cursor, key: str, raw_key: bytes, *, pause: bool) -> Fie
         raise _bad(cursor, f"{what} holds arrays, which GGUF does not allow")
     count = cursor.count(what)
     is_text = element is ValueType.STRING
-    if count * (cursor.width if is_text else SIZES[element]) > cursor.left or (is_text and count > MAX_STRINGS):
-        raise cursor.too_large(f"{what} claims {count:,} elements")
+    least = count * (cursor.width if is_text else SIZES[element])
+    if least > cursor.left:
+        raise cursor.beyond(what, f"claims {count:,} elements", least)
+    if is_text and count > MAX_STRINGS:
+        raise _bad(cursor, f"{what} claims {count:,} strings, more than any vocabulary has")
     offset = cursor.pos
     small = count <= EAGER_ITEMS
     if pause and not small:
@@ -252,7 +253,7 @@ def _read_array(cursor: Cursor, key: str, raw_key: bytes, *, pause: bool) -> Fie
         return Field(
             key, ValueType.ARRAY, element, count, offset, n_bytes, raw_key, None, cursor.source, cursor.order, lazy
         )
-    cursor.pos = offset
+    cursor.seek(offset)
     data = cursor.take(n_bytes, what)
     values: tuple[Scalar, ...]
     if is_text:
@@ -270,7 +271,7 @@ def _read_tensors(cursor: Cursor, count: int) -> tuple[TensorInfo, ...]:
         what = f"tensor info {number}"
         length = cursor.length(what)
         if length > MAX_KEY_BYTES:
-            raise cursor.too_large(f"the name of tensor {number} claims {length:,} bytes")
+            raise _bad(cursor, f"the name of tensor {number} claims {length:,} bytes")
         raw = cursor.take(length, what)
         if raw in seen:
             raise _bad(cursor, f"tensor {key_text(raw)!r} appears twice")

@@ -266,6 +266,11 @@ def _check_architecture(meta: GgufMeta) -> LoadPrediction | None:
         has_array = meta.arch("attention.recurrent_layers") is not None
         if not has_array and meta.arch_int("full_attention_interval", 4) == 0:
             return abortion("attention-interval", "full_attention_interval is 0; the engine divides by it")
+    if arch == "graniteswitch":
+        lists = [meta.fields.find(f"{arch}.adapters.token_ids_{use}") for use in ("activate", "substitute")]
+        count = meta.arch_int("adapters.count")
+        if any(found is not None and found.count != count for found in lists):
+            return refusal("adapter-tokens", f"the lists of adapter tokens do not match the {count} adapters")
     if arch == "gemma-embedding":
         for suffix in ("dense_2_feat_in", "dense_3_feat_out"):
             size = meta.arch_int(suffix)

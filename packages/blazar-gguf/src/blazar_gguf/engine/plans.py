@@ -161,26 +161,34 @@ class Expectation:
             required = i < first_nextn or not absent_nextn
             for section in self._plan.blocks:
                 if self._holds(section.conditions, i):
-                    yield from self._wanted(section, f"blk.{i}.", self.sizes.block(i), required=required)
+                    yield from self._wanted(
+                        section, f"blk.{i}.", self.sizes.block(i), required=required, skipped=i >= first_nextn
+                    )
 
-    def _wanted(self, section: _Section, prefix: str, sizes: Mapping[str, int], *, required: bool) -> Iterator[Wanted]:
+    def _wanted(
+        self, section: _Section, prefix: str, sizes: Mapping[str, int], *, required: bool, skipped: bool = False
+    ) -> Iterator[Wanted]:
+        """The tensors of one section; of a skipped block the engine does not insist on the projections."""
         for item in section.items:
             dims = tuple(_value(d, sizes) for d in item.dims)
             if item.name == "qkv":
-                yield from self._projections(prefix, sizes["e"], dims, required=required and item.required)
+                must = required and item.required and not skipped
+                yield from self._projections(prefix, sizes["e"], dims, required=must, both=skipped)
             else:
                 yield Wanted(prefix + item.name, dims, required and item.required)
 
-    def _projections(self, prefix: str, width: int, outputs: tuple[int, ...], *, required: bool) -> Iterator[Wanted]:
-        """Query, key and value as one fused matrix or as three; biases are always optional."""
+    def _projections(
+        self, prefix: str, width: int, outputs: tuple[int, ...], *, required: bool, both: bool
+    ) -> Iterator[Wanted]:
+        """Query, key and value as one fused matrix or as three (or ``both``); biases are always optional."""
         fused = f"{prefix}attn_qkv.weight"
-        if fused in self._names:
+        if fused in self._names or both:
             yield Wanted(fused, (width, sum(outputs)), required)
             yield Wanted(f"{prefix}attn_qkv.bias", (sum(outputs),), required=False)
-            return
-        for letter, output in zip(_QKV[1:], outputs, strict=True):
-            yield Wanted(f"{prefix}attn_{letter}.weight", (width, output), required)
-            yield Wanted(f"{prefix}attn_{letter}.bias", (output,), required=False)
+        if fused not in self._names or both:
+            for letter, output in zip(_QKV[1:], outputs, strict=True):
+                yield Wanted(f"{prefix}attn_{letter}.weight", (width, output), required)
+                yield Wanted(f"{prefix}attn_{letter}.bias", (output,), required=False)
 
     def _holds(self, conditions: tuple[str, ...], i: int) -> bool:
         return all(not self._condition(c[1:], i) if c.startswith("!") else self._condition(c, i) for c in conditions)

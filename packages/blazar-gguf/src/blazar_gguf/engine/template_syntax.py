@@ -4,211 +4,19 @@ A template that does not parse stops llama-server at start-up. The engine's dial
 liberties (missing commas are forgiven, ``generation`` blocks are ignored), so another Jinja cannot answer for it.
 Only the syntax is judged here; a template can still fail when it is rendered.
 
-Plan: :func:`tokenize` cuts the text into tokens as lexers do, :class:`_Parser` descends through the grammar and raises
-:class:`TemplateSyntaxError` where the engine would.
+Precedence does not matter for the question, so all binary operators are one loop; what matters is where ``not``, tests
+and filters may stand.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
+from blazar_gguf.engine.template_tokens import Kind, TemplateSyntaxError, Token, tokenize
 
-class TemplateSyntaxError(ValueError):
-    """The template does not parse; the text says why."""
+_MAX_DEPTH: Final = 80
+"""Nesting beyond this is not followed; the engine's own recursion has a limit too, its stack."""
 
-
-class Kind(Enum):
-    """Kinds of tokens."""
-
-    TEXT = auto()
-    COMMENT = auto()
-    OPEN_STATEMENT = auto()
-    CLOSE_STATEMENT = auto()
-    OPEN_EXPRESSION = auto()
-    CLOSE_EXPRESSION = auto()
-    NAME = auto()
-    NUMBER = auto()
-    STRING = auto()
-    UNARY = auto()
-    COMPARISON = auto()
-    ADDITIVE = auto()
-    MULTIPLICATIVE = auto()
-    EQUALS = auto()
-    PUNCTUATION = auto()
-    END = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token and the place in the text where it starts."""
-
-    kind: Kind
-    text: str
-    at: int = 0
-
-
-_OPERATORS: Final = (
-    ("{%-", Kind.OPEN_STATEMENT),
-    ("-%}", Kind.CLOSE_STATEMENT),
-    ("{{-", Kind.OPEN_EXPRESSION),
-    ("-}}", Kind.CLOSE_EXPRESSION),
-    ("{%", Kind.OPEN_STATEMENT),
-    ("%}", Kind.CLOSE_STATEMENT),
-    ("{{", Kind.OPEN_EXPRESSION),
-    ("}}", Kind.CLOSE_EXPRESSION),
-    *((c, Kind.PUNCTUATION) for c in "(){}[],.:|"),
-    *((c, Kind.COMPARISON) for c in ("<=", ">=", "==", "!=", "<", ">")),
-    *((c, Kind.ADDITIVE) for c in "+-~"),
-    *((c, Kind.MULTIPLICATIVE) for c in "*/%"),
-    ("=", Kind.EQUALS),
-)
-_OUTSIDE: Final = frozenset({Kind.CLOSE_STATEMENT, Kind.CLOSE_EXPRESSION, Kind.COMMENT, Kind.TEXT})
-_OPERANDS: Final = frozenset({Kind.NAME, Kind.NUMBER, Kind.STRING})
-_ESCAPES: Final = frozenset("ntrbfv\\'\"")
-_MAX_DEPTH: Final = 150
-"""Nesting beyond this is not followed; the engine's own recursion has a limit too, the stack."""
-
-
-def _is_word(c: str) -> bool:
-    return c.isascii() and (c.isalnum() or c == "_")
-
-
-class _Lexer:
-    """Cuts a template into tokens."""
-
-    def __init__(self, text: str) -> None:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        self.text = text.removesuffix("\n")
-        self.pos = 0
-        self.braces = 0
-        self.tokens: list[Token] = []
-
-    def run(self) -> list[Token]:
-        while self.pos < len(self.text):
-            outside = not self.tokens or self.tokens[-1].kind in _OUTSIDE
-            if outside and self._take_text():
-                continue
-            if self.text.startswith("{#", self.pos):
-                self._take_comment()
-                continue
-            if not self._take_inside():
-                break
-        return self.tokens
-
-    def _error(self, text: str) -> TemplateSyntaxError:
-        line = self.text.count("\n", 0, self.pos) + 1
-        return TemplateSyntaxError(f"line {line}: {text}")
-
-    def _add(self, kind: Kind, text: str, start: int) -> None:
-        self.tokens.append(Token(kind, text, start))
-
-    def _take_text(self) -> bool:
-        """Text up to the next tag; False when a tag starts here."""
-        start = self.pos
-        if self.tokens and self.tokens[-1].kind is Kind.TEXT:
-            return False
-        ends = [p for p in (self.text.find(tag, start) for tag in ("{%", "{{", "{#")) if p >= 0]
-        self.pos = min(ends, default=len(self.text))
-        if self.pos == start:
-            return False
-        self._add(Kind.TEXT, self.text[start : self.pos], start)
-        return True
-
-    def _take_comment(self) -> None:
-        end = self.text.find("#}", self.pos + 2)
-        if end < 0:
-            raise self._error("a comment is not closed")
-        self._add(Kind.COMMENT, self.text[self.pos + 2 : end], self.pos)
-        self.pos = end + 2
-
-    def _take_inside(self) -> bool:
-        """One token inside a tag; False at the end of the text."""
-        while self.pos < len(self.text) and self.text[self.pos].isspace():
-            self.pos += 1
-        if self.pos >= len(self.text):
-            return False
-        c = self.text[self.pos]
-        closing = c == "-" and self.text[self.pos + 1 : self.pos + 2] in {"%", "}"}
-        if c in "+-" and not closing and self._take_sign(c):
-            return True
-        if self._take_operator():
-            return True
-        start = self.pos
-        if c in "'\"":
-            self._take_string(c)
-        elif c.isascii() and c.isdigit():
-            self._take_number()
-            self._add(Kind.NUMBER, self.text[start : self.pos], start)
-        elif _is_word(c):
-            while self.pos < len(self.text) and _is_word(self.text[self.pos]):
-                self.pos += 1
-            self._add(Kind.NAME, self.text[start : self.pos], start)
-        else:
-            raise self._error(f"unexpected character {c!r}")
-        return True
-
-    def _take_sign(self, c: str) -> bool:
-        """A sign before an operand; False when it is a binary operator."""
-        last = self.tokens[-1] if self.tokens else Token(Kind.END, "")
-        if last.kind in {Kind.TEXT, Kind.END}:
-            raise self._error(f"unexpected character {c!r}")
-        if last.kind in _OPERANDS or last.text in {")", "]"}:
-            return False
-        start = self.pos
-        self.pos += 1
-        self._take_number()
-        self._add(Kind.NUMBER if self.pos > start + 1 else Kind.UNARY, self.text[start : self.pos], start)
-        return True
-
-    def _take_number(self) -> None:
-        digits = self._digits()
-        if digits and self.text[self.pos : self.pos + 1] == "." and self.text[self.pos + 1 : self.pos + 2].isdigit():
-            self.pos += 1
-            self._digits()
-
-    def _digits(self) -> bool:
-        start = self.pos
-        while self.pos < len(self.text) and self.text[self.pos] in "0123456789":
-            self.pos += 1
-        return self.pos > start
-
-    def _take_operator(self) -> bool:
-        for text, kind in _OPERATORS:
-            if text == "}}" and self.braces > 0:
-                continue
-            if self.text.startswith(text, self.pos):
-                self._add(kind, text, self.pos)
-                self.pos += len(text)
-                if kind is Kind.OPEN_EXPRESSION:
-                    self.braces = 0
-                elif text in "{}":
-                    self.braces += 1 if text == "{" else -1
-                return True
-        return False
-
-    def _take_string(self, quote: str) -> None:
-        start = self.pos
-        self.pos += 1
-        while self.pos < len(self.text) and self.text[self.pos] != quote:
-            if self.text[self.pos] == "\\":
-                self.pos += 1
-                if self.text[self.pos : self.pos + 1] not in _ESCAPES or self.pos >= len(self.text):
-                    raise self._error("unknown escape character in a string")
-            self.pos += 1
-        if self.pos >= len(self.text):
-            raise self._error("a string is not closed")
-        self.pos += 1
-        self._add(Kind.STRING, self.text[start + 1 : self.pos - 1], start)
-
-
-def tokenize(text: str) -> list[Token]:
-    """Cut a template into tokens.
-
-    Raises:
-        TemplateSyntaxError: an unclosed string or comment, an unknown escape, a character with no meaning.
-    """
-    return _Lexer(text).run()
+_BINARY: Final = frozenset({Kind.COMPARISON, Kind.ADDITIVE, Kind.MULTIPLICATIVE})
 
 
 class _Parser:
@@ -280,12 +88,10 @@ class _Parser:
         self._at += 1
         self._close()
 
-    def _nested(self, parse: Callable[[], None]) -> None:
+    def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise TemplateSyntaxError("the template is nested too deeply")
-        parse()
-        self._depth -= 1
 
     # -- statements --------------------------------------------------------------------------------------------
 
@@ -294,7 +100,9 @@ class _Parser:
             case Kind.TEXT | Kind.COMMENT:
                 self._at += 1
             case Kind.OPEN_STATEMENT:
-                self._nested(self._statement)
+                self._deeper()
+                self._statement()
+                self._depth -= 1
             case Kind.OPEN_EXPRESSION:
                 self._at += 1
                 self._expression()
@@ -331,8 +139,7 @@ class _Parser:
                 self._call_block()
             case "filter":
                 self._primary()
-                if self._is("("):
-                    self._call()
+                self._call()
                 self._close()
                 self._body("endfilter")
                 self._end("endfilter")
@@ -356,10 +163,12 @@ class _Parser:
         self._expression()
         self._close()
         self._body("elif", "else", "endif")
-        if self._at_statement("elif"):
+        while self._at_statement("elif"):
             self._at += 2
-            self._nested(self._if)
-        elif self._at_statement("else"):
+            self._expression()
+            self._close()
+            self._body("elif", "else", "endif")
+        if self._at_statement("else"):
             self._at += 2
             self._close()
             self._body("endif")
@@ -396,78 +205,51 @@ class _Parser:
             parse()
 
     def _expression(self) -> None:
-        self._nested(self._ternary)
-
-    def _ternary(self) -> None:
-        self._or()
-        if self._is_name("if"):
+        """A value, or ``a if b else c`` (chained; without ``else`` a selection)."""
+        self._deeper()
+        self._logical()
+        while self._is_name("if"):
             self._at += 1
-            self._or()
-            if self._is_name("else"):
-                self._at += 1
-                self._nested(self._ternary)
-
-    def _or(self) -> None:
-        self._and()
-        while self._is_name("or"):
+            self._logical()
+            if not self._is_name("else"):
+                break
             self._at += 1
-            self._and()
+            self._logical()
+        self._depth -= 1
 
-    def _and(self) -> None:
-        self._not()
-        while self._is_name("and"):
-            self._at += 1
-            self._not()
-
-    def _not(self) -> None:
-        while self._is_name("not"):
-            self._at += 1
-        self._comparison()
-
-    def _comparison(self) -> None:
-        self._additive()
+    def _logical(self) -> None:
+        """Operands joined by operators; ``not`` may stand at the start and after ``and`` and ``or``."""
         while True:
-            if self._is_name("not") and self._peek(1).kind is Kind.NAME and self._peek(1).text == "in":
-                self._at += 2
-            elif self._is_name("in") or self._peek().kind is Kind.COMPARISON:
+            while self._is_name("not"):
                 self._at += 1
-            else:
+            self._operand()
+            while self._take_binary():
+                self._operand()
+            if not (self._is_name("or") or self._is_name("and")):
                 return
-            self._additive()
-
-    def _additive(self) -> None:
-        self._multiplicative()
-        while self._peek().kind is Kind.ADDITIVE:
             self._at += 1
-            self._multiplicative()
 
-    def _multiplicative(self) -> None:
-        self._test()
-        while self._peek().kind is Kind.MULTIPLICATIVE:
-            self._at += 1
-            self._test()
+    def _take_binary(self) -> bool:
+        if self._is_name("not") and self._peek(1).kind is Kind.NAME and self._peek(1).text == "in":
+            self._at += 2
+            return True
+        found = self._is_name("in") or self._peek().kind in _BINARY
+        self._at += found
+        return found
 
-    def _test(self) -> None:
-        self._filtered()
+    def _operand(self) -> None:
+        """A primary with members and calls, then filters, then tests."""
+        self._primary()
+        self._subscripts()
+        self._call()
+        while self._accept("|"):
+            self._primary()
+            self._call()
         while self._is_name("is"):
             self._at += 1
             if self._is_name("not"):
                 self._at += 1
             self._primary()
-            if self._is("("):
-                self._call()
-
-    def _filtered(self) -> None:
-        self._member()
-        while self._accept("|"):
-            self._primary()
-            if self._is("("):
-                self._call()
-
-    def _member(self) -> None:
-        self._primary()
-        self._subscripts()
-        if self._is("("):
             self._call()
 
     def _call(self) -> None:

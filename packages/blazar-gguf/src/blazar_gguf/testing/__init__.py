@@ -1,5 +1,6 @@
 """For tests of whatever reads or serves GGUF files: tiny real models, and files that are damaged in known ways."""
 
+from blazar_gguf.testing.mutants import mutants
 from blazar_gguf.testing.odd import ODD_FILES, OddFile, odd_file
 from blazar_gguf.testing.raw import RawField, RawFile, RawTensor
 from blazar_gguf.testing.tiny import (
@@ -24,6 +25,7 @@ __all__ = [
     "RawTensor",
     "TinyShape",
     "TinyVocabulary",
+    "mutants",
     "odd_file",
     "tiny_model",
     "tiny_vocabulary",
