@@ -89,6 +89,31 @@ def test_engines_are_registered_chosen_and_forgotten(user: User, tmp_path: Path)
     assert Path(row["server_path"]).is_file()
 
 
+def test_an_engine_with_processes_left_by_a_killed_daemon_is_not_removed(user: User) -> None:
+    user.ok("engine", "add-local", install_stub(user.root / "engine"))
+    layout = Layout(user.data_dir)
+    layout.prepare()
+    mark = start_mark(os.getpid())
+    assert mark is not None
+    record = PidRecord("m", os.getpid(), mark, ("llama-server",), str(user.data_dir), "local")
+    write_pidfile(layout.child_pidfile("m"), record)
+    ended = user.blazar("engine", "rm", "local")
+    assert ended.status == 1
+    assert f"pid {os.getpid()}" in ended.err
+    write_pidfile(layout.child_pidfile("m"), replace(record, start_mark="another process of that number"))
+    user.ok("engine", "rm", "local")
+
+
+def test_the_shell_completes_commands_and_models(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.add_model("mistral")
+    user.add_model("qwen")
+    monkeypatch.setenv("_BLAZAR_COMPLETE", "bash_complete")
+    for words, wanted in (("blazar mod", "models"), ("blazar run mi", "mistral"), ("blazar models sh", "show")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+        assert user.blazar().out.split() == [f"plain,{wanted}"]
+
+
 def test_fit_answers_for_a_row_and_for_a_file_that_is_none(user: User) -> None:
     path = user.add_model("m", context_length=4096)
     assert user.blazar("fit", "m").status == 7

@@ -1,6 +1,6 @@
 """The daemon, wired: the only file that sees gateway and supervisor both.
 
-A start, in order: the platform is checked; the data directory is locked, so that nobody else writes there; the log
+A start, in order: the data directory is locked, so that nobody else writes there; the log
 is rotated and opened; the address is bound, so that a conflict is found before anything is loaded; the rows are
 read; engines left over by a daemon that was killed are collected; the application is served on TCP and on the
 control socket. A stop runs backwards and is bounded: no new connections, requests in flight get their time, engines
@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,7 +25,7 @@ from aiohttp import web
 
 from blazar_cli.address import Address
 from blazar_cli.catalogue import LiveCatalogue
-from blazar_cli.errors import CliError, PlatformUnsupported
+from blazar_cli.errors import CliError
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
@@ -54,12 +53,10 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
     """Serve until SIGTERM, SIGINT or ``blazar stop --daemon``. Blocks.
 
     Raises:
-        PlatformUnsupported: This system has no unix sockets and process groups.
         BindConflict: Another program has the address.
         BindRefused: The address is not one that can be listened on.
         StoreError: The configuration is invalid, the data directory in use or unusable.
     """
-    check_platform(sys.platform)
     settings = SettingsWatch(directories.config_file)
     layout.prepare()
     with acquire_lock(layout, pid=os.getpid(), started_at=time.time()) as lock:
@@ -73,16 +70,6 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
                 raise
             finally:
                 layout.discard_short_dir()
-
-
-def check_platform(platform: str) -> None:
-    """Refuse to run where the daemon cannot.
-
-    Raises:
-        PlatformUnsupported: On Windows.
-    """
-    if platform in {"win32", "cygwin"}:
-        raise PlatformUnsupported(platform="Windows")
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -120,7 +107,8 @@ class _Daemon:
             models=catalogue.find_row,
             engines=catalogue.engines,
         )
-        watch = EditWatch(store=store, settings=self.settings, on_rows=catalogue.replace, on_settings=_apply)
+        rows = _Rows(catalogue, host)
+        watch = EditWatch(store=store, settings=self.settings, on_rows=rows.replace, on_settings=_apply)
         lag = LoopLag()
         state = DaemonState(
             address=address,
@@ -135,8 +123,8 @@ class _Daemon:
         for found in await host.start():
             _log.warning("collected an engine that an earlier daemon left running: %s", found)
         stack.push_async_callback(host.close)
-        for task in (lag.run(), watch.run()):
-            await stack.enter_async_context(_background(task))
+        for work in (lag.run(), watch.run(), rows.unload_removed()):
+            await stack.enter_async_context(_background(work))
         make_app = partial(
             create_app, host=host, catalogue=catalogue, daemon=state, settings=lambda: self.settings.settings
         )
@@ -188,15 +176,43 @@ async def _served(app: web.Application, listeners: list[socket.socket]) -> Async
                 await runner.cleanup()
 
 
+class _Rows:
+    """What follows from a change of the rows: new answers, and no engine for a model that is gone."""
+
+    def __init__(self, catalogue: LiveCatalogue, host: EngineHost) -> None:
+        self._catalogue = catalogue
+        self._host = host
+        self._removed: asyncio.Queue[str] = asyncio.Queue()
+
+    def replace(self, snapshot: Snapshot) -> None:
+        """Take new rows."""
+        self._catalogue.replace(snapshot)
+        names = {row.name for row in snapshot.models}
+        for model in {resident.model for resident in self._host.residents()} - names:
+            self._removed.put_nowait(model)
+
+    async def unload_removed(self) -> None:
+        """Unload, until cancelled, what is loaded although its row was removed."""
+        while True:
+            model = await self._removed.get()
+            if await self._host.unload(model):
+                _log.info("unloaded %s: its row was removed", model)
+
+
 @asynccontextmanager
 async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     task = asyncio.create_task(work)
+    task.add_done_callback(_report_end)
     try:
         yield
     finally:
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
+
+
+def _report_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a part of the daemon ended; it goes on without: please restart it", exc_info=error)
 
 
 def _first_look(store: Store) -> Snapshot:

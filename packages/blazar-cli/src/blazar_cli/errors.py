@@ -5,8 +5,9 @@
     CliError
     ├── AddressInvalid, DaemonDown, NotBlazar, ApiRefused, AnswerBroken
     ├── BindConflict, BindRefused, PlatformUnsupported
-    ├── NotAModel, PathMissing
+    ├── NotAModel, PathMissing, EngineInUse, EngineOrphaned
     ├── PartUnavailable, ExtraMissing
+    ├── ServiceManagerMissing, ServiceManagerFailed
     └── NoAccounts
 
 Refusals that clients of the API can get too are ``LaneError`` (``blazar_routing.errors``); those about files of
@@ -127,6 +128,19 @@ class PlatformUnsupported(CliError):
         )
 
 
+def check_platform(platform: str) -> None:
+    """Refuse to go on where the daemon cannot run, before anything is imported that only Unix has.
+
+    Args:
+        platform: As in ``sys.platform``.
+
+    Raises:
+        PlatformUnsupported: On Windows.
+    """
+    if platform in {"win32", "cygwin"}:
+        raise PlatformUnsupported(platform="Windows")
+
+
 class NotAModel(CliError):
     """The path holds nothing that can be registered as a model."""
 
@@ -185,6 +199,19 @@ class EngineInUse(CliError):
         self.models = models
         stops = ", ".join(f"`blazar stop {model}`" for model in models)
         super().__init__(f"engine '{tag}' is in use by {', '.join(models)}. Unload first: {stops}.")
+
+
+class EngineOrphaned(CliError):
+    """No daemon runs, but processes of the engine do: a daemon was killed and could not take them down."""
+
+    def __init__(self, *, tag: str, pids: tuple[int, ...]) -> None:
+        self.tag = tag
+        self.pids = pids
+        numbers = ", ".join(map(str, pids))
+        super().__init__(
+            f"engine '{tag}' still has processes of a daemon that was killed (pid {numbers}). "
+            "Start the daemon once with `blazar serve`, which ends them, and remove the engine then."
+        )
 
 
 class ServiceManagerMissing(CliError):

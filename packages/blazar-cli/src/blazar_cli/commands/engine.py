@@ -5,12 +5,15 @@ from pathlib import Path
 import rich_click as click
 
 from blazar_cli.commands.options import json_option
-from blazar_cli.errors import EngineInUse
+from blazar_cli.errors import EngineInUse, EngineOrphaned
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, show_json, show_table
+from blazar_store.layout import Layout
 from blazar_store.store import Store
 from blazar_store.types import EngineRow
 from blazar_supervisor.builds import add_local as register_local
+from blazar_supervisor.children.identity import start_mark
+from blazar_supervisor.children.pidfile import read_pidfile
 
 _COLUMNS = (Column("TAG"), Column("KIND"), Column("ACTIVE"), Column("VERSION"), Column("COMMIT"), Column("PATH"))
 
@@ -94,6 +97,8 @@ def remove(*, tag: str, as_json: bool) -> None:
     with Store(layout) as store:
         if daemon is not None and (busy := daemon.models_on(tag)):
             raise EngineInUse(tag=tag, models=busy)
+        if daemon is None and (orphans := _orphans(layout, tag)):
+            raise EngineOrphaned(tag=tag, pids=orphans)
         row = store.remove_engine(tag)
         heir = store.active_engine(row.kind)
     if as_json:
@@ -102,6 +107,14 @@ def remove(*, tag: str, as_json: bool) -> None:
     click.echo(f"Forgot engine '{row.tag}'. Its binary stays: {row.server_path}")
     if row.active and heir is not None:
         click.echo(f"New loads use engine '{heir.tag}' now.")
+
+
+def _orphans(layout: Layout, tag: str) -> tuple[int, ...]:
+    """Return the processes of this engine that a daemon left running when it was killed."""
+    records = [record for path in layout.child_pidfiles() if (record := read_pidfile(path)) is not None]
+    return tuple(
+        record.pid for record in records if record.engine == tag and start_mark(record.pid) == record.start_mark
+    )
 
 
 def as_plain(row: EngineRow) -> dict[str, object]:

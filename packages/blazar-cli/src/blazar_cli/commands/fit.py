@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from blazar_cli.commands.options import json_option
+from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.local import here
 from blazar_cli.output import human_bytes, human_count, show_facts, show_json
 from blazar_cli.registration import describe_model
@@ -21,7 +21,7 @@ from blazar_supervisor import EngineHost, Profile
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|PATH")
+@click.argument("model", metavar="MODEL|PATH", shell_complete=complete_model)
 @click.option("--ctx", type=click.IntRange(256), help="For this context, in tokens, instead of the largest that fits.")
 @json_option
 def fit(*, model: str, ctx: int | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import rich_click as click
 
 from blazar_cli.client import LOGS
-from blazar_cli.commands.options import host_option
+from blazar_cli.commands.options import complete_model, host_option
 from blazar_cli.local import connect, here
 from blazar_cli.serving.daemon_log import LogFollower, last_lines
 from blazar_routing.errors import ModelNotFound
@@ -23,7 +23,7 @@ _FOLLOW_S = 0.25
 
 
 @click.command()
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=complete_model)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C.")
 @click.option("-n", "--lines", type=click.IntRange(0), default=100, show_default=True, help="How many of the last.")
 @host_option

@@ -1,12 +1,14 @@
 """``blazar models``: the files that can be served. Works with the daemon down; a running one notices by itself."""
 
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import rich_click as click
 
-from blazar_cli.commands.options import json_option
+from blazar_cli.commands.options import complete_model, json_option
+from blazar_cli.errors import ApiRefused
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
 from blazar_cli.registration import describe_model
@@ -112,7 +114,7 @@ def list_models(*, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_model)
 @json_option
 def show(*, name: str, as_json: bool) -> None:
     """Show what is known of a model."""
@@ -141,7 +143,7 @@ def show(*, name: str, as_json: bool) -> None:
 
 
 @models.command("rm")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_model)
 @json_option
 def remove(*, names: tuple[str, ...], as_json: bool) -> None:
     """Forget models; their files stay where they are.
@@ -155,7 +157,9 @@ def remove(*, names: tuple[str, ...], as_json: bool) -> None:
         daemon = local_daemon()
         for row in rows:
             if daemon is not None:
-                daemon.unload(row.name)
+                # A row that was added a moment ago is not known there yet, and then cannot be loaded either.
+                with suppress(ApiRefused):
+                    daemon.unload(row.name)
             removed.append(store.remove_model(row.name))
     if as_json:
         show_json([as_plain(row) for row in removed])

@@ -19,6 +19,19 @@ def host_option(command: _Command) -> _Command:
     )(command)
 
 
+def complete_model(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the registered models that begin with what is typed; for the shell's completion."""
+    del context, parameter
+    from blazar_cli.local import here
+    from blazar_store.store import Store
+
+    _, layout = here()
+    if not layout.database.exists():
+        return []
+    with Store(layout) as store:
+        return [row.name for row in store.list_models() if row.name.startswith(incomplete)]
+
+
 def json_option(command: _Command) -> _Command:
     """Add ``--json``: the same facts for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Write JSON instead of a table.")(command)

@@ -11,12 +11,12 @@ from blazar_cli.chat.screen import Screen, describe_speed
 from blazar_cli.chat.session import ChatSession, ReadLine
 from blazar_cli.chat.settings import ChatSettings, chat_body
 from blazar_cli.client import CHAT, DaemonClient
-from blazar_cli.commands.options import host_option
+from blazar_cli.commands.options import complete_model, host_option
 from blazar_cli.local import connect
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_model)
 @click.argument("prompt", nargs=-1)
 @click.option("--system", metavar="TEXT", help="The system message.")
 @click.option(

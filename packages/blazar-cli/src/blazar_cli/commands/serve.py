@@ -1,7 +1,10 @@
 """``blazar serve``: the daemon, in the foreground."""
 
+import sys
+
 import rich_click as click
 
+from blazar_cli.errors import check_platform
 from blazar_cli.local import find_address, here
 
 
@@ -14,6 +17,7 @@ def serve(*, host: str | None, port: int | None) -> None:
     Listens on 127.0.0.1:11435 unless told otherwise, by --host and --port, BLAZAR_HOST, the configuration or
     OLLAMA_HOST. Runs until Ctrl-C or `blazar stop --daemon`; a second Ctrl-C does not wait for requests in flight.
     """
+    check_platform(sys.platform)
     directories, layout = here()
     address = find_address(directories, flag=host, port_flag=port)
     # The daemon's code takes as long to import as most commands take to run.

@@ -5,14 +5,14 @@ import time
 import rich_click as click
 
 from blazar_cli.client import HEALTH, SHUTDOWN, DaemonClient
-from blazar_cli.commands.options import host_option, json_option
+from blazar_cli.commands.options import complete_model, host_option, json_option
 from blazar_cli.errors import CliError
 from blazar_cli.local import connect
 from blazar_cli.output import show_json
 
 
 @click.command()
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=complete_model)
 @click.option("--daemon", is_flag=True, help="Stop the daemon itself, after the requests in flight.")
 @host_option
 @json_option
