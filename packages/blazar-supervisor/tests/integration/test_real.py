@@ -125,7 +125,7 @@ async def test_a_real_prefill_counts_as_progress(real: House) -> None:
 async def test_a_killed_real_child_is_a_crash(real: House) -> None:
     lease = await real.lend("smol")
     answering = asyncio.ensure_future(ask(lease, "Tell a very long story.", max_tokens=1500, ignore_eos=True))
-    await asyncio.sleep(0.2)
+    assert await lease.moved()
     pid = real.host.residents()[0].pid
     assert pid is not None
     os.kill(pid, 9)

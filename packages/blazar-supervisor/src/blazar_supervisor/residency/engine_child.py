@@ -25,6 +25,7 @@ _SAYS_SO_S = 2.0
 
 _LOOKS = 4
 _LOOK_PAUSE_S = 1.25
+_LOOKING_S = 12.0
 _BUSY_SHARE = 0.1
 """Of one core: what an engine that computes uses at the very least, and an idle one never does."""
 
@@ -153,7 +154,17 @@ class EngineChild:
             raise self._not_in_time()
 
     async def moved(self) -> bool:
-        """Look at its slots' counters and its processor time, a few times within a few seconds."""
+        """Look at its slots' counters and its processor time, a few times within a few seconds.
+
+        A child that does not even answer in this time shows no progress.
+        """
+        try:
+            async with asyncio.timeout(_LOOKING_S):
+                return await self._advances()
+        except TimeoutError:
+            return False
+
+    async def _advances(self) -> bool:
         before = self._seen
         for look in range(_LOOKS):
             if look:
