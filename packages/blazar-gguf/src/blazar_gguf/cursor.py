@@ -67,7 +67,7 @@ class Cursor:
     def _fill(self, need: int, what: str) -> None:
         if need > self.left:
             raise self.truncated(what)
-        self._buf = self.source.read_at(self.pos, max(need, min(self._next_block, self.left)))
+        self._buf = self.source.read_ahead(self.pos, need, max(need, min(self._next_block, self.left)))
         self._base = self.pos
         self._next_block = _BLOCK
         if len(self._buf) < need:

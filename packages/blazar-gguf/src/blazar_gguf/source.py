@@ -29,7 +29,11 @@ class Source(Protocol):
         ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Return up to ``length`` bytes from ``offset``; fewer only where the file ends."""
+        """Return ``length`` bytes from ``offset``; fewer only where the file ends."""
+        ...
+
+    def read_ahead(self, offset: int, least: int, most: int) -> bytes:
+        """Return from ``least`` to ``most`` bytes from ``offset``, as many as come cheaply."""
         ...
 
     def first_block(self) -> int:
@@ -56,6 +60,10 @@ class BufferSource:
     def read_at(self, offset: int, length: int) -> bytes:
         """Copy a range out of the buffer."""
         return bytes(self._view[offset : offset + length])
+
+    def read_ahead(self, offset: int, least: int, most: int) -> bytes:  # noqa: ARG002 (a copy costs the same)
+        """Copy the longer range."""
+        return self.read_at(offset, most)
 
     def first_block(self) -> int:
         """A header without a large vocabulary fits."""
@@ -124,6 +132,10 @@ class FileSource:
                 os.close(descriptor)
         except OSError as error:
             raise self._unreadable(error) from error
+
+    def read_ahead(self, offset: int, least: int, most: int) -> bytes:  # noqa: ARG002 (one read costs the same)
+        """Read the longer range."""
+        return self.read_at(offset, most)
 
     def first_block(self) -> int:
         """A header without a large vocabulary fits."""

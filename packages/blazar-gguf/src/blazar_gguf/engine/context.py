@@ -115,7 +115,7 @@ def _late_tensors(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
         if m.architecture in _CONV_BIAS and recurrent:
             wanted.append(f"blk.{i}.ssm_conv1d.bias")
         if m.architecture in _OPTIONAL_DENSE and f"blk.{i}.ffn_gate_inp.weight" not in there:
-            wanted += [f"blk.{i}.ffn_{part}.weight" for part in ("gate", "up", "down")]
+            wanted += [f"blk.{i}.ffn_{part}.weight" for part in ("up", "down")]
     missing = [name for name in wanted if name not in there]
     yield bool(missing), "tensor-missing", f"tensor {missing[:1]} is missing, and the engine uses it unchecked"
 

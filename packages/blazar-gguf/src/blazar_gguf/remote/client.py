@@ -6,6 +6,7 @@ encryption is not left, and a public address may not lead to a private one.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address
@@ -62,7 +63,7 @@ class RangeClient:
             RemoteError: anything that went wrong, in words.
         """
         deadline = time.monotonic() + self._timeout_s
-        origin = _split(url)
+        origin = checked_url(url)
         target, public = origin, False
         for _ in range(MAX_REDIRECTS + 1):
             if self._check is not None and not self._check(urlunsplit(target)):
@@ -75,7 +76,7 @@ class RangeClient:
 
     @staticmethod
     def _redirected(source: SplitResult, location: str) -> SplitResult:
-        target = _split(urljoin(urlunsplit(source), location))
+        target = checked_url(urljoin(urlunsplit(source), location))
         if source.scheme == "https" and target.scheme != "https":
             raise RemoteError(f"a redirect to {target.scheme}://{target.hostname} would leave encryption")
         return target
@@ -98,11 +99,12 @@ class RangeClient:
             if was_public and direct and not public:
                 raise RemoteError(f"a redirect leads from a public address to {target.hostname}, a private one")
             connection.request("GET", path, headers=self._request_headers(target, origin, offset, length))
-            response = connection.getresponse()
-            location = response.getheader("Location")
-            if response.status in _REDIRECTS and location:
-                return location, public
-            return _read(response, urlunsplit(target), offset, length, deadline), public
+            # the answer owns the socket once the server is asked to close it
+            with closing(connection.getresponse()) as response:
+                location = response.getheader("Location")
+                if response.status in _REDIRECTS and location:
+                    return location, public
+                return _read(response, urlunsplit(target), offset, length, deadline), public
         except TimeoutError as error:
             raise RemoteError(f"{target.hostname} did not answer within {self._timeout_s:g} s. Try again") from error
         except (OSError, HTTPException) as error:
@@ -145,7 +147,12 @@ class RangeClient:
         }
 
 
-def _split(url: str) -> SplitResult:
+def checked_url(url: str) -> SplitResult:
+    """Take an HTTP URL apart.
+
+    Raises:
+        RemoteError: it is none.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 from blazar_gguf.errors import GgufChanged, RemoteError
 from blazar_gguf.meta import GgufMeta
-from blazar_gguf.remote.client import Fetched, RangeClient, UrlCheck
+from blazar_gguf.remote.client import Fetched, RangeClient, UrlCheck, checked_url
 from blazar_gguf.shards import parse_shard_name
 from blazar_gguf.walk import start
 
@@ -56,6 +56,8 @@ class RemoteSource:
         ssl_context: SSLContext | None = None,
     ) -> None:
         self._url = url
+        parts = checked_url(url)
+        self._name = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
         self._client = RangeClient(dict(headers or {}), timeout_s, check, ssl_context)
         self._blocks: list[tuple[int, bytes]] = []
         self._next = NEXT_BLOCK
@@ -75,8 +77,7 @@ class RemoteSource:
     @property
     def name(self) -> str:
         """The URL without its query, which may hold a signature."""
-        parts = urlsplit(self._url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return self._name
 
     def first_block(self) -> int:
         """What the first request brought."""
@@ -89,10 +90,18 @@ class RemoteSource:
             RemoteError: the request fails, or the server does not do ranges.
             GgufChanged: the file behind the URL is no longer the one whose header was begun.
         """
-        length = max(0, min(length, self._size - offset))
+        return self.read_ahead(offset, length, length)
+
+    def read_ahead(self, offset: int, least: int, most: int) -> bytes:
+        """Return what is there of a range if it is enough, else fetch more.
+
+        Raises:
+            RemoteError, GgufChanged: as for :meth:`read_at`.
+        """
+        length = max(0, min(least, self._size - offset))
         for start_at, block in self._blocks:
             if start_at <= offset and offset + length <= start_at + len(block):
-                return block[offset - start_at : offset - start_at + length]
+                return block[offset - start_at : offset - start_at + most]
         if not self._ranged:
             raise RemoteError(
                 "the server ignores ranges, so only the first part of the file can be read from afar. "
@@ -202,7 +211,7 @@ def remote_shards(
     Raises:
         RemoteError: a part is not there; the text names it.
     """
-    parts = urlsplit(url)
+    parts = checked_url(url)
     folder, _, last = parts.path.rpartition("/")
     name = parse_shard_name(last)
     names = [last] if name is None else [name.part(n) for n in range(1, name.count + 1)]
