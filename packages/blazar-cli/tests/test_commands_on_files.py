@@ -1,12 +1,17 @@
 """Commands that work with the daemon down."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from blazar_cli.testing import User
-from blazar_stubs import install_stub
+from blazar_store.layout import Layout
+from blazar_stubs import install_stub, write_stub_model
+from blazar_supervisor.children.identity import start_mark
+from blazar_supervisor.children.pidfile import PidRecord, write_pidfile
 
 
 def test_models_are_added_listed_shown_and_forgotten(user: User) -> None:
@@ -33,8 +38,6 @@ def test_adding_a_file_twice_is_no_mistake_and_keeps_its_row(user: User) -> None
 def test_adding_a_file_that_has_changed_renews_its_row(user: User) -> None:
     user.add_model("m", context_length=4096)
     path = user.root / "m.gguf"
-    from blazar_stubs import write_stub_model
-
     write_stub_model(path, context_length=8192)
     user.ok("models", "add", path)
     (row,) = user.json("models", "list")
