@@ -52,6 +52,9 @@ def texts() -> dict[str, str]:
         errors.KeyNameTaken(name="k"),
         errors.NoSuchKey(name="k"),
         errors.KeyMalformed("`rpm` must be a non-negative integer, not -1"),
+        errors.PullRefused("'x y' names nothing that can be pulled."),
+        errors.PullNotFound("there is no repository 'a/b'."),
+        errors.PullFailed("the server sent a web page."),
     ]
     return {type(error).__name__: str(error) for error in examples}
 
@@ -130,6 +133,9 @@ The engine's last lines:
             "KeyNameTaken": "there is a key named 'k' already. Choose another name, or give that key a new secret with `blazar keys rotate k`.",
             "NoSuchKey": "there is no key named 'k'. `blazar keys list` shows those there are.",
             "KeyMalformed": "`rpm` must be a non-negative integer, not -1",
+            "PullRefused": "'x y' names nothing that can be pulled.",
+            "PullNotFound": "there is no repository 'a/b'.",
+            "PullFailed": "the server sent a web page.",
         }
     )
 

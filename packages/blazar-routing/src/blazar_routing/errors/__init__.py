@@ -8,6 +8,7 @@
     │                LoadFailed, LoadTimeout, EngineCrashed, EngineUnreachable, EngineStalled, BreakerOpen
     ├── access       KeyMissing, KeyInvalid, KeysConflict, ModelNotAllowed, TooManyConcurrent, RateLimited,
     │                DailyQuotaSpent, ManagementClosed, LastKey, KeyNameTaken, NoSuchKey, KeyMalformed
+    ├── pulls        PullRefused, PullNotFound, PullFailed
     ├── admission    QueueFull, DeadlineMissed, ShuttingDown
     └── requests     InvalidRequest, BodyTooLarge, UnsupportedEndpoint, ResponseNotFound,
                      PreviousResponseNotFound, MethodNotAllowed, OriginRefused, HostRefused, AdminOnly, InternalError
@@ -49,6 +50,7 @@ from blazar_routing.errors.models import (
     ModelStopped,
     ModelUnreadable,
 )
+from blazar_routing.errors.pulls import PullFailed, PullNotFound, PullRefused
 from blazar_routing.errors.requests import (
     AdminOnly,
     BodyTooLarge,
@@ -98,6 +100,9 @@ __all__ = [
     "OriginRefused",
     "PreviousResponseNotFound",
     "ProfileRejected",
+    "PullFailed",
+    "PullNotFound",
+    "PullRefused",
     "QueueFull",
     "RateLimited",
     "ResponseNotFound",
