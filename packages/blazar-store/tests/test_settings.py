@@ -121,6 +121,62 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
             "1: `python_index` is not a setting at the top level; it belongs in [sources].",
             id="a source at the top",
         ),
+        # Keys
+        pytest.param(
+            "api_keys = ['s']",
+            "1: `api_keys` is what earlier versions had; `blazar migrate` turns it into [[keys]] entries, with their "
+            "secrets hashed, and keeps a backup.",
+            id="legacy keys",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a b'\nkey = 'long-enough'",
+            "2: `keys[0].name` must be 1 to 128 of the characters A-Z, a-z, 0-9, dot, underscore and hyphen, but is "
+            '"a b" (text).',
+            id="a key's name",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'short'",
+            "3: `keys[0].key` must be 8 to 512 printable ASCII characters without spaces, as they travel in a header.",
+            id="a secret is not repeated",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nhash = 'short'",
+            "3: `keys[0].hash` must be the 64 hex digits of a SHA-256, as `blazar keys add` writes them.",
+            id="a hash",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'",
+            "1: `keys[0]` must be an entry with either `key` (the secret) or `hash` (its SHA-256).",
+            id="a key without a secret",
+        ),
+        pytest.param("[[keys]]\nkey = 'long-enough'", "1: `keys[0]` must have a `name`.", id="a key without a name"),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'long-enough'\nrpm = -1",
+            "4: `keys[0].rpm` must be a non-negative integer (0 or more), but is -1.",
+            id="a negative limit",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'long-enough'\nweight = 0",
+            "4: `keys[0].weight` must be a whole number from 1 to 1000000, but is 0.",
+            id="a weight of nothing",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'long-enough'\nexpires = 'soon'",
+            "4: `keys[0].expires` must be a date or time such as 2027-01-31 or 2027-01-31T12:00:00Z, but is "
+            '"soon" (text).',
+            id="an expiry that is no time",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'long-enough'\n[[keys]]\nname = 'a'\nkey = 'another-one'",
+            "1: `keys` must be entries with names of their own; 'a' comes twice.",
+            id="a name twice",
+        ),
+        pytest.param(
+            "[[keys]]\nname = 'a'\nkey = 'long-enough'\n[[keys]]\nname = 'b'\nkey = 'long-enough'",
+            "1: `keys` must be entries with secrets of their own; 'a' and 'b' have the same one.",
+            id="a secret twice",
+        ),
+        pytest.param("keys = 3", "1: `keys` must be tables [[keys]], but is 3.", id="keys of another type"),
         # Wrong types and ranges
         pytest.param(
             'port = "80"',

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from blazar_store.settings import (
+    KeyEntry,
     ModelSettings,
     Settings,
     Sources,
@@ -20,9 +21,10 @@ from blazar_store.settings import (
 def test_every_setting_is_described() -> None:
     described = {(row.table, row.name) for row in describe_settings()}
     assert described == {
-        *(("", name) for name in Settings.model_fields if name not in {"models", "defaults", "sources"}),
+        *(("", name) for name in Settings.model_fields if name not in {"models", "defaults", "sources", "keys"}),
         *(("defaults", name) for name in ModelSettings.model_fields),
         *(("sources", name) for name in Sources.model_fields),
+        *(("keys", name) for name in KeyEntry.model_fields),
     }
 
 
@@ -31,8 +33,17 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
     (setting,) = [known for known in describe_settings() if known == row]
     assert re.fullmatch(r"[A-Z\"`].+\.", setting.summary)
     assert setting.type
-    table = f"[{setting.table}]\n" if setting.table else ""
-    parse_settings(f"{table}{setting.name} = {setting.example}", path=Path("c"))
+    line = f"{setting.name} = {setting.example}\n"
+    match setting.table:
+        case "":
+            text = line
+        case "keys":
+            others = {"name": 'name = "somebody"\n', "key": f'key = "{"k" * 20}"\n'}
+            others.pop("key" if setting.name == "hash" else setting.name, None)
+            text = f"[[keys]]\n{''.join(others.values())}{line}"
+        case table:
+            text = f"[{table}]\n{line}"
+    parse_settings(text, path=Path("c"))
 
 
 def test_only_what_is_read_once_needs_a_restart() -> None:
@@ -46,7 +57,9 @@ def test_sample_changes_nothing_as_it_is() -> None:
 
 
 def test_sample_without_its_marks_is_valid_and_sets_everything() -> None:
-    text = re.sub(r"^# (\w+ = |\[\w+\]$)", r"\1", sample_config(), flags=re.MULTILINE)
+    # A key has its secret or its hash, not both.
+    once = re.sub(r"^# hash = .*$", "", sample_config(), flags=re.MULTILINE)
+    text = re.sub(r"^# (\w+ = |\[+\w+\]+$)", r"\1", once, flags=re.MULTILINE)
     settings = parse_settings(text, path=Path("c"))
     assert tomllib.loads(text).keys() == Settings.model_fields.keys() - {"models"}
     assert settings.port == Settings().port

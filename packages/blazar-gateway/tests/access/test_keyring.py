@@ -3,8 +3,8 @@
 import pytest
 
 from blazar_gateway.access.keyring import Key, Keyring, check_limits, check_name
-from blazar_gateway.access.secrets import hash_secret
 from blazar_routing.errors import KeyInvalid, KeyMalformed, ModelNotAllowed
+from blazar_store.key_secrets import hash_secret
 
 ALICE = Key("alice", hash_secret("a"), models=("m1", "m2"))
 ADMIN = Key("admin", hash_secret("b"), expires_at=100)

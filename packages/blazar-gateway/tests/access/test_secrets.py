@@ -3,8 +3,9 @@
 import pytest
 from multidict import CIMultiDict
 
-from blazar_gateway.access.secrets import PREFIX, carried_secret, hash_secret, new_secret, same_hash
+from blazar_gateway.access.secrets import carried_secret, same_hash
 from blazar_routing.errors import KeyMissing, KeysConflict
+from blazar_store.key_secrets import PREFIX, hash_secret, new_secret
 
 
 @pytest.mark.parametrize(

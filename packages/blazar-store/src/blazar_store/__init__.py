@@ -21,7 +21,7 @@ from blazar_store.errors import (
     StorageFailed,
     StoreError,
 )
-from blazar_store.types import EngineRow, ModelRow
+from blazar_store.types import EngineRow, ModelRow, UsageRow
 
 __all__ = [
     "ConfigInvalid",
@@ -40,4 +40,5 @@ __all__ = [
     "NotWritable",
     "StorageFailed",
     "StoreError",
+    "UsageRow",
 ]

@@ -14,7 +14,7 @@ import sqlite_utils
 from blazar_store.database import Database, backup_path
 from blazar_store.errors import DatabaseDamaged
 from blazar_store.files import sync_directory, typed_os_errors
-from blazar_store.schema import SCHEMA_VERSION, V4
+from blazar_store.schema import SCHEMA_VERSION, V4, V5
 
 _Row = Mapping[str, object]
 
@@ -134,4 +134,10 @@ def _one_active(engines: list[dict[str, object]]) -> list[dict[str, object]]:
     return engines
 
 
-_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = ((4, _to_4),)
+def _to_5(tables: sqlite_utils.Database) -> None:
+    """Version 5 remembers what keys used."""
+    for statement in V5:
+        tables.execute(statement)
+
+
+_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = ((4, _to_4), (5, _to_5))

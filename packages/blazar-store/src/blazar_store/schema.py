@@ -6,7 +6,7 @@ in :mod:`blazar_store.migrations` and, for new files, its statements here.
 
 import sqlite3
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
 MODELS_V4 = """
@@ -48,9 +48,24 @@ ACTIVE_ENGINE_V4 = "CREATE UNIQUE INDEX engines_active ON engines (kind) WHERE a
 
 V4 = (MODELS_V4, ENGINES_V4, ACTIVE_ENGINE_V4)
 
+KEY_USAGE_V5 = """
+CREATE TABLE key_usage (
+    day TEXT NOT NULL,
+    key TEXT NOT NULL,
+    model TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    PRIMARY KEY (day, key, model)
+) WITHOUT ROWID
+"""
+
+V5 = (KEY_USAGE_V5,)
+"""What version 5 added: the usage of keys."""
+
 
 def create_schema(connection: sqlite3.Connection) -> None:
     """Create the newest tables in an empty database, within the transaction that is open."""
-    for statement in V4:
+    for statement in (*V4, *V5):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

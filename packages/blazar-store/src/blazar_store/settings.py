@@ -12,6 +12,7 @@ from blazar_store.settings_fields import (
     Sources,
 )
 from blazar_store.settings_files import load_settings, parse_settings
+from blazar_store.settings_keys import KeyEntry
 from blazar_store.settings_watch import FileStamp, Reload, SettingsWatch, changed, file_stamp
 from blazar_store.settings_words import (
     SettingDescription,
@@ -24,6 +25,7 @@ from blazar_store.settings_words import (
 __all__ = [
     "CacheType",
     "FileStamp",
+    "KeyEntry",
     "ModelKnobs",
     "ModelSettings",
     "Reload",

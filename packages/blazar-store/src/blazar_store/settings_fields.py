@@ -16,6 +16,7 @@ from pydantic.types import StringConstraints
 
 from blazar_store.errors import NameReserved
 from blazar_store.names import check_model_name, fold_name
+from blazar_store.settings_keys import KeyEntry, each_once
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 """The element types that llama-server has for the KV cache."""
@@ -239,6 +240,9 @@ class Settings(_Table):
         default={}, description="What holds for one model, before [defaults]."
     )
     sources: Sources = Field(default=Sources(), description="Where Blazar fetches from.")
+    keys: Annotated[tuple[KeyEntry, ...], Strict(strict=False), AfterValidator(each_once)] = Field(
+        default=(), description="Who may use the gateway; without any it is open to all who reach it."
+    )
 
     def for_model(self, name: str) -> "ModelKnobs":
         """Return what holds for the row ``name``: its own table first, then ``[defaults]``, then the global ones."""

@@ -15,6 +15,7 @@ from blazar_store.settings_fields import ModelSettings, Settings, Sources
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
 
+_SECRET = frozenset({"key", "hash"})
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -92,6 +93,8 @@ def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPa
         seen.add(path)
         if fault["type"] == "extra_forbidden":
             message = _unknown(path)
+        elif fault["type"] == "missing":
+            message = f"`{_dotted(path)}` must have a `{fault['loc'][-1]}`."
         elif fault["loc"][-1] == "[key]":
             message = f"[{_dotted(path)}] cannot be the name of a model: {fault['ctx']['error']}."
         else:
@@ -105,8 +108,11 @@ def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPa
 
 def _wrong(path: KeyPath, value: object, own_check: str | None) -> str:
     """Return the sentence about a value; the text of a check of ours continues "must be"."""
-    if own_check is not None and isinstance(value, dict):
+    if own_check is not None and isinstance(value, dict | list):
         return f"`{_dotted(path)}` must be {own_check}."
+    if path[:1] == ("keys",) and path[-1] in _SECRET:
+        # What was written is never repeated: this goes to logs and screens.
+        return f"`{_dotted(path)}` must be {own_check or 'a text in quotes'}."
     return f"`{_dotted(path)}` must be {own_check or expectation(path)}, but is {_value(value)}."
 
 
@@ -133,6 +139,11 @@ def _at(data: Mapping[str, Any], path: KeyPath) -> object:
 
 def _unknown(path: KeyPath) -> str:
     name, table = str(path[-1]), path[:-1]
+    if path == ("api_keys",):
+        return (
+            "`api_keys` is what earlier versions had; `blazar migrate` turns it into [[keys]] entries, "
+            "with their secrets hashed, and keeps a backup."
+        )
     names = tables(table)
     where = f"in [{_dotted(table)}]" if table else "at the top level"
     elsewhere = _belongs(name, table)
@@ -144,7 +155,7 @@ def _unknown(path: KeyPath) -> str:
 
 def _belongs(name: str, table: KeyPath) -> str | None:
     """Return the table in which ``name`` would be right, if it is exactly the name of a setting there."""
-    if table and name in Settings.model_fields and name not in {"models", "defaults", "sources"}:
+    if table and name in Settings.model_fields and name not in {"models", "defaults", "sources", "keys"}:
         return "at the top of the file, before the first [table]"
     if table[:1] not in {("models",), ("defaults",)} and name in ModelSettings.model_fields:
         return 'in [defaults] (all models) or [models."NAME"] (one)'

@@ -13,10 +13,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from blazar_store.settings_fields import ModelSettings, Settings, Sources
+from blazar_store.settings_keys import MOST, KeyEntry
 from blazar_store.toml_lines import KeyPath
 
-_TABLES: Mapping[str, type[BaseModel]] = {"": Settings, "defaults": ModelSettings, "sources": Sources}
-_NESTED = frozenset({"defaults", "models", "sources"})
+_TABLES: Mapping[str, type[BaseModel]] = {
+    "": Settings,
+    "defaults": ModelSettings,
+    "sources": Sources,
+    "keys": KeyEntry,
+}
+_NESTED = frozenset({"defaults", "models", "sources", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class SettingDescription:
 
     Attributes:
         name: As written in the file.
-        table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``) or ``sources``.
+        table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``), ``sources`` or ``keys``.
         type: What it must be, in words: ``a whole number from 0 to 65535``.
         default: The default as TOML, or ``""`` when absent means that something else decides.
         example: A value that is right, as TOML: the default where there is one.
@@ -43,13 +49,13 @@ class SettingDescription:
 
 
 def describe_settings() -> tuple[SettingDescription, ...]:
-    """Return every setting: the top level, then ``[defaults]``, then ``[sources]``, each in order of declaration."""
+    """Return every setting: the top level, then each table, all in order of declaration."""
     return tuple(
         SettingDescription(
             name=name,
             table=table,
             type=_words(_property(model, name)),
-            default=_toml(field.default),
+            default="" if field.is_required() else _toml(field.default),
             example=_toml(field.examples[0] if field.examples else field.default),
             summary=field.description or "",
             needs_restart=needs_restart(name) if not table else False,
@@ -83,7 +89,9 @@ def sample_config() -> str:
     for setting in describe_settings():
         if setting.table != table:
             table = setting.table
-            lines += ["", f"# [{table}]"]
+            lines += ["", "# [[keys]]" if table == "keys" else f"# [{table}]"]
+            if table == "keys":
+                lines.append("# One such table for each key, with `key` or `hash`; `blazar keys add NAME` makes one.")
             if table == "defaults":
                 lines.append('# For all models; a table [models."NAME"] has the same settings for one.')
         restart = " Takes effect at the next start." if setting.needs_restart else ""
@@ -99,7 +107,9 @@ def tables(path: KeyPath) -> tuple[str, ...]:
 
 def expectation(path: KeyPath) -> str:
     """Return what the value at ``path`` must be: ``a whole number from 0 to 65535``."""
-    if (path[:1] == ("models",) and len(path) < 3) or (len(path) == 1 and path[0] in _NESTED):
+    if path == ("keys",):
+        return "tables [[keys]]"
+    if (path[:1] in {("models",), ("keys",)} and len(path) < 3) or (len(path) == 1 and path[0] in _NESTED):
         return "a table"
     names = [part for part in path if isinstance(part, str)]
     schema = _property(_model_at(tuple(names[:-1])), names[-1])
@@ -136,6 +146,8 @@ def _words(schema: Mapping[str, Any]) -> str:
         return json.dumps(schema["const"])
     match schema.get("type"):
         case "integer":
+            if schema["maximum"] == MOST:
+                return f"a non-negative integer ({schema['minimum']} or more)"
             return f"a whole number from {schema['minimum']} to {schema['maximum']}"
         case "array":
             return "an array of texts"

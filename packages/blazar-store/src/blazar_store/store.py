@@ -1,4 +1,4 @@
-"""The store: what Blazar remembers about models and engines."""
+"""The store: what Blazar remembers about models, engines and the usage of keys."""
 
 from dataclasses import dataclass
 from types import TracebackType
@@ -9,6 +9,7 @@ from blazar_store.database import BUSY_TIMEOUT_S, Database
 from blazar_store.engines import EngineRows
 from blazar_store.layout import Layout
 from blazar_store.types import EngineRow, ModelRow
+from blazar_store.usage import UsageRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Snapshot:
     engines: tuple[EngineRow, ...]
 
 
-class Store(ModelRows, EngineRows):
+class Store(ModelRows, EngineRows, UsageRows):
     """The rows of one data directory.
 
     Opening creates the directory and the database where they are missing and migrates an older database. The

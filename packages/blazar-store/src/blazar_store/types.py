@@ -73,6 +73,27 @@ class EngineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What a key used of a model on one day.
+
+    Attributes:
+        day: UTC, ``2027-01-31``.
+        key: The key's name; ``""`` for requests of an open gateway and of the owner.
+        model: The row's name.
+        requests: Requests that were admitted.
+        prompt_tokens: As engines reported them.
+        completion_tokens: Likewise; of answers that broke off, what was seen to come.
+    """
+
+    day: str
+    key: str
+    model: str
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeptResponse:
     """A response of OpenAI's Responses API with what a later request needs to go on from it.
 

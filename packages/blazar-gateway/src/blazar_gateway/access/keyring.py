@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from blazar_gateway.access.secrets import hash_secret, same_hash
+from blazar_gateway.access.secrets import same_hash
 from blazar_routing.errors import KeyInvalid, KeyMalformed, ModelNotAllowed
 from blazar_routing.ticket import Priority
+from blazar_store.key_secrets import hash_secret
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _LIMITS = ("rpm", "tpm", "daily_tokens", "max_concurrent", "weight")

@@ -1,27 +1,9 @@
-"""Secrets: where a request carries one, how a new one looks, what is kept of it."""
+"""Secrets: where a request carries one, and how two are compared."""
 
-import hashlib
 import hmac
-import secrets
 from collections.abc import Mapping, Sequence
 
 from blazar_routing.errors import KeyMissing, KeysConflict
-
-PREFIX = "plm_"
-"""Every generated secret begins so, which lets scanners of leaked secrets find it."""
-
-
-def new_secret() -> str:
-    """Return a fresh secret of 256 bits from the operating system."""
-    return PREFIX + secrets.token_urlsafe(32)
-
-
-def hash_secret(secret: str) -> str:
-    """Return what is stored of a secret: 64 hex digits.
-
-    A plain hash is enough, and fast enough for every request: the secrets are random, not chosen by people.
-    """
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def same_hash(one: str, other: str) -> bool:
