@@ -17,6 +17,7 @@ from blazar_gateway.dialects.events import (
     Reasoning,
     Started,
     Text,
+    Texts,
     ToolCallArguments,
     ToolCallStarted,
     UsageReported,
@@ -105,22 +106,32 @@ class EngineStream:
         if self.stopped:
             return out
         chunks, _ = parse_frames(frames)
+        texts: list[str] = []
         for chunk in chunks:
+            # Nearly every chunk is one piece of text and nothing else.
+            if self._plain and (text := plain_text(chunk)):
+                texts.append(text)
+                continue
+            if texts:
+                self._pieces += len(texts)
+                out.append(Texts(texts))
+                texts = []
             self._read(chunk, out)
             if self.stopped or self.error is not None:
                 break
+        if texts:
+            self._pieces += len(texts)
+            out.append(Texts(texts))
         return out
+
+    @property
+    def _plain(self) -> bool:
+        """Whether text passes as it is: no tag can follow any more, and no stop string is looked for."""
+        return self._stop is None and self._tags.settled
 
     def _read(self, chunk: object, out: list[Event]) -> None:
         if type(chunk) is not dict:
             return  # `data: null` between several prompts
-        if self._tags.settled and self._stop is None:
-            # Nearly every chunk is one piece of text and nothing else.
-            text = plain_text(chunk)
-            if text is not None:
-                self._pieces += 1
-                out.append(Text(text))
-                return
         if error := chunk.get("error"):
             self.error = error if isinstance(error, dict) else {"message": str(error)}
             return
@@ -135,7 +146,7 @@ class EngineStream:
         match event:
             case Text(text, logprobs):
                 self._pieces += 1
-                if logprobs and self._tags.settled and self._stop is None:
+                if logprobs and self._plain:
                     out.append(event)
                 else:
                     self._text(text, out)
@@ -188,19 +199,17 @@ class EngineStream:
             out.append(Text(text))
 
 
-def plain_text(chunk: Mapping[str, Any]) -> str | None:
-    """Return the text of a chunk that is one piece of a chat's text and nothing else, else ``None``."""
-    choices = chunk.get("choices")
-    if type(choices) is not list or len(choices) != 1 or "usage" in chunk:
+def plain_text(chunk: Any) -> str | None:
+    """Return the text of a chunk that is one piece of a chat's text and nothing else, else ``None`` (or ``""``)."""
+    try:
+        [choice] = chunk["choices"]
+        delta = choice["delta"]
+        text = delta["content"]
+        if len(delta) != 1 or choice["finish_reason"] is not None or choice["index"] or type(text) is not str:
+            return None
+    except (KeyError, TypeError, ValueError):
         return None
-    choice = choices[0]
-    if choice.get("finish_reason") is not None or choice.get("index") or choice.get("logprobs"):
-        return None
-    delta = choice.get("delta")
-    if type(delta) is not dict or len(delta) != 1:
-        return None
-    text = delta.get("content")
-    return text if type(text) is str and text else None
+    return text if "usage" not in chunk and "logprobs" not in choice else None
 
 
 def _count(timings: Mapping[str, Any], name: str) -> int:

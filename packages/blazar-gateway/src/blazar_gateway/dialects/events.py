@@ -5,7 +5,7 @@ A stream is ``Started``, then any of ``Reasoning``, ``Text``, ``ToolCallStarted`
 ``Finished``. Only the first choice is told; dialects other than OpenAI's know no more than one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -51,6 +51,17 @@ class Text:
 
     text: str
     logprobs: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Several pieces of the answer in a row: what most of a stream is, so it costs one object for each read.
+
+    Attributes:
+        pieces: As the engine wrote them, none empty.
+    """
+
+    pieces: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +141,4 @@ class Failed:
     status: int
 
 
-Event = Started | Reasoning | Text | ToolCallStarted | ToolCallArguments | Finished | UsageReported | Failed
+Event = Started | Reasoning | Text | Texts | ToolCallStarted | ToolCallArguments | Finished | UsageReported | Failed

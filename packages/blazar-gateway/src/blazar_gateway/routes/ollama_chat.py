@@ -14,7 +14,7 @@ from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
-from blazar_gateway.dialects.events import Event, Text
+from blazar_gateway.dialects.events import Event, Text, Texts
 from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.dialects.ollama.answer import Clock, Lines, loaded, whole
 from blazar_gateway.dialects.ollama.request import Kind, Translated, chat, generate
@@ -73,7 +73,7 @@ async def _serve(
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     translated = translate(parse_object(raw))
     clock = Clock(created_at=lambda: rfc3339(time.time()), elapsed_ns=lambda: time.monotonic_ns() - began_ns)
-    card = get_card(gateway, translated.model)
+    card = get_card(request, translated.model)
     asked = _Asked(request, gateway, card, translated, clock, is_chat, len(raw))
     match translated.kind:
         case Kind.LOAD:
@@ -94,7 +94,8 @@ async def _load(asked: _Asked) -> web.StreamResponse:
     else:
         if keep_alive is not None:
             asked.gateway.host.keep(name, keep_alive.seconds)
-        async with Borrowed(asked.gateway, make_call_ticket(model=name, headers=asked.request.headers)) as borrowed:
+        ticket = make_call_ticket(model=name, headers=asked.request.headers, key=asked.request.get(KEY))
+        async with Borrowed(asked.gateway, ticket) as borrowed:
             asked.clock.load_ns = round(borrowed.lease.load_s * 1e9)
     return json_answer(loaded(model=asked.translated.model, chat=asked.is_chat, clock=asked.clock, unload=unload))
 
@@ -146,6 +147,7 @@ def _run_native(asked: _Asked) -> Run:
             choices=1,
             max_tokens=body.get("max_tokens", body.get("n_predict")),
             session=None,
+            key=asked.request.get(KEY),
         ),
         path=_PATHS[translated.kind],
         streamed=orjson.dumps({**body, "stream": True, "stream_options": {"include_usage": True}}),
@@ -192,7 +194,7 @@ class _Writer:
 
     def write(self, events: Sequence[Event]) -> bytes:
         if self._asked.wants_context:
-            self._said += [event.text for event in events if isinstance(event, Text)]
+            self._said.append(_text_in(events))
         return self._lines.write_all(events)
 
     async def end(self, borrowed: Borrowed) -> bytes:
@@ -204,10 +206,24 @@ class _Writer:
 
 async def _whole(asked: _Asked, events: list[Event], borrowed: Borrowed) -> bytes:
     asked.clock.load_ns = round(borrowed.lease.load_s * 1e9)
-    said = "".join(event.text for event in events if isinstance(event, Text)) if asked.wants_context else ""
+    said = _text_in(events) if asked.wants_context else ""
     more = await _more(asked, borrowed, said)
     answer, _ = whole(events, model=asked.translated.model, chat=asked.is_chat, clock=asked.clock)
     return as_bytes({**answer, **more})
+
+
+def _text_in(events: Sequence[Event]) -> str:
+    """Return the text of some events."""
+    out: list[str] = []
+    for event in events:
+        match event:
+            case Text(text):
+                out.append(text)
+            case Texts(pieces):
+                out += pieces
+            case _:
+                pass  # no text
+    return "".join(out)
 
 
 async def _more(asked: _Asked, borrowed: Borrowed, said: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from blazar_gateway.dialects.events import (
     Reasoning,
     Started,
     Text,
+    Texts,
     ToolCallArguments,
     ToolCallStarted,
     UsageReported,
@@ -71,9 +72,10 @@ class MessageStream:
         """Return the frames for some events."""
         out: list[bytes] = []
         for event in events:
-            if type(event) is Text and self._open == "text":
-                # What nearly every event is; the block is open and no call is, so the frame is all there is to it.
-                out.append(self._text_head + orjson.dumps(event.text) + b"}}\n\n")
+            if type(event) is Texts and self._open == "text":
+                # What nearly every event is; the block is open and no call is, so the frames are all there is to it.
+                head = self._text_head
+                out += [head + orjson.dumps(text) + b"}}\n\n" for text in event.pieces]
             else:
                 out += self.write(event)
         return b"".join(out)
@@ -85,6 +87,9 @@ class MessageStream:
         match event:
             case Started():
                 pass
+            case Texts(pieces):
+                for text in pieces:
+                    yield from self._piece(Text(text))
             case Finished():
                 self._finished = event
             case UsageReported():
@@ -199,6 +204,8 @@ def message(
                 thoughts.append(text)
             case Text(text):
                 texts.append(text)
+            case Texts(pieces):
+                texts += pieces
             case ToolCallStarted(index, call_id, name):
                 calls[index] = (call_id, name, [])
             case ToolCallArguments(index, fragment):

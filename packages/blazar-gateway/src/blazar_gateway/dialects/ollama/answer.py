@@ -15,6 +15,7 @@ from blazar_gateway.dialects.events import (
     Reasoning,
     Started,
     Text,
+    Texts,
     ToolCallArguments,
     ToolCallStarted,
     UsageReported,
@@ -73,10 +74,10 @@ class Lines:
         out: list[bytes] = []
         head = b""
         for event in events:
-            if type(event) is Text and not event.logprobs:
+            if type(event) is Texts:
                 # What nearly every event is. Those of one read have one time.
-                head = head or self._text_head()
-                out.append(head + orjson.dumps(event.text) + self._text_tail)
+                head, tail = head or self._text_head(), self._text_tail
+                out += [head + orjson.dumps(text) + tail for text in event.pieces]
             else:
                 out += self.write(event)
         return b"".join(out)
@@ -90,6 +91,9 @@ class Lines:
         match event:
             case Text(text, logprobs):
                 yield self._line(text=text, logprobs=logprobs)
+            case Texts(pieces):
+                for text in pieces:
+                    yield self._line(text=text)
             case Reasoning(text):
                 yield self._line(thinking=text)
             case ToolCallStarted(index, call_id, name):
@@ -164,6 +168,8 @@ def whole(events: Iterable[Event], *, model: str, chat: bool, clock: Clock) -> t
             case Text(text, entries):
                 texts.append(text)
                 logprobs += entries
+            case Texts(pieces):
+                texts += pieces
             case Reasoning(text):
                 thoughts.append(text)
             case ToolCallStarted(index, call_id, name):

@@ -17,6 +17,7 @@ from blazar_gateway.dialects.events import (
     Reasoning,
     Started,
     Text,
+    Texts,
     ToolCallArguments,
     ToolCallStarted,
     UsageReported,
@@ -78,6 +79,9 @@ class ResponseStream:
             case Reasoning(text):
                 yield from self._ensure("reasoning")
                 yield self._delta("response.reasoning_text.delta", text)
+            case Texts(pieces):
+                for text in pieces:
+                    yield from self.write(Text(text))
             case Text(text, entries):
                 yield from self._ensure("message")
                 logprobs = logprobs_of(entries)
@@ -99,12 +103,16 @@ class ResponseStream:
         """Return the frames for some events."""
         out: list[bytes] = []
         for event in events:
-            if type(event) is Text and self._text_at and not event.logprobs:
-                # What nearly every event is: another piece of the message that is open.
-                self._pieces.append(event.text)
-                head, tail = self._text_at
-                out.append(b"%s%d%s%s}\n\n" % (head, self._sequence, tail, orjson.dumps(event.text)))
-                self._sequence += 1
+            if type(event) is Texts and self._text_at:
+                # What nearly every event is: more pieces of the message that is open.
+                self._pieces += event.pieces
+                head, middle = self._text_at
+                numbers = range(self._sequence, self._sequence + len(event.pieces))
+                self._sequence = numbers.stop
+                out += [
+                    b"%b%d%b%b}\n\n" % (head, number, middle, orjson.dumps(text))
+                    for number, text in zip(numbers, event.pieces, strict=True)
+                ]
             else:
                 out += self.write(event)
         return b"".join(out)
