@@ -55,7 +55,8 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
         path: Relative paths are taken from the current directory.
         name: The row's name; derived from the file's when ``None``.
         mmproj: A projector that goes with the model, or ``None`` (one beside it in a directory is found).
-        force: Accept a file that the engine is expected to refuse. One that would abort the engine is never accepted.
+        force: Accept a file that every engine is expected to refuse. What only some builds refuse is accepted
+            anyway; what would abort the engine never.
 
     Raises:
         PathMissing: There is nothing at the path.
@@ -66,7 +67,7 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
     found, beside = _find_in(given) if given.is_dir() else (given, None)
     projector = _checked_projector(_absolute(mmproj)) if mmproj is not None else beside
     shards = _read(found)
-    _check_servable(found, shards.meta, force=force)
+    _check_servable(found, shards, force=force)
     stats = [part.stat() for part in shards.paths]
     return ModelRow(
         name=name if name is not None else derive_name(found),
@@ -86,6 +87,12 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
         added_at=int(time.time()),
         modified_at=int(max(stat.st_mtime for stat in stats)),
     )
+
+
+def find_doubt(row: ModelRow) -> str | None:
+    """Return why an engine may refuse a model that was accepted all the same, or ``None``."""
+    prediction = would_load(read_metadata_file(row.path))
+    return None if prediction.loads else prediction.reason
 
 
 def derive_name(path: Path) -> str:
@@ -190,12 +197,13 @@ def _checked_projector(path: Path) -> Path:
     return path
 
 
-def _check_servable(path: Path, meta: GgufMeta, *, force: bool) -> None:
-    if meta.kind is not FileKind.MODEL:
-        reason, advice = _KIND_ADVICE[meta.kind]
+def _check_servable(path: Path, shards: ShardSet, *, force: bool) -> None:
+    if shards.meta.kind is not FileKind.MODEL:
+        reason, advice = _KIND_ADVICE[shards.meta.kind]
         raise NotAModel(path=path, reason=reason, advice=advice.format(path=path))
-    prediction = would_load(meta)
-    if prediction.loads or (force and prediction.outcome is Prediction.REFUSES):
+    prediction = would_load(shards.meta, shards.metas[1:])
+    forgiven = prediction.build_specific or (force and prediction.outcome is Prediction.REFUSES)
+    if prediction.loads or forgiven:
         return
     raise ModelUnreadable(path=str(path), reason=prediction.reason.rstrip("."))
 

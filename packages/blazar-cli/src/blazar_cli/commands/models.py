@@ -11,7 +11,7 @@ from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.errors import ApiRefused
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
-from blazar_cli.registration import describe_model
+from blazar_cli.registration import describe_model, find_doubt
 from blazar_routing.errors import ModelNotFound
 from blazar_store.names import near_names
 from blazar_store.store import Store
@@ -64,6 +64,8 @@ def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_js
     click.echo(
         f"{what} model '{row.name}' ({row.arch}, {human_count(row.params)} parameters, {row.quant or 'unknown'})."
     )
+    if (doubt := find_doubt(row)) is not None:
+        click.echo(f"Not every engine build loads it: {doubt}.", err=True)
     click.echo(_next_step(row, has_engine=has_engine))
 
 

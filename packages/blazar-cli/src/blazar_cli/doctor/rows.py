@@ -68,6 +68,8 @@ def _model(row: ModelRow) -> Finding:
         prediction = would_load(read_metadata_file(row.path))
     except GgufError as error:
         return bad(what, str(error), "Fetch the file again.")
+    if prediction.build_specific:
+        return warn(what, f"not every engine build loads it: {prediction.reason}", "Keep the engine up to date.")
     if not prediction.loads:
         return bad(what, f"an engine would not load it: {prediction.reason}", "Fetch the file again, or another one.")
     return ok(what, f"{row.path}, {human_bytes(row.size_bytes)}")
