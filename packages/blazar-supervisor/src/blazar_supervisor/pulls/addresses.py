@@ -52,6 +52,9 @@ class AddressPolicy:
         try:
             literal = ip_address(parts.hostname)
         except ValueError:
+            # `2130706433` and `127.1` are no addresses here, but they are to the system's connect().
+            if parts.hostname.replace(".", "").isdigit():
+                raise ForbiddenAddress(f"{parts.hostname} is not a way to write an address") from None
             return
         self.check_address(url, literal)
 
