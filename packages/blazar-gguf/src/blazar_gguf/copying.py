@@ -62,12 +62,19 @@ def copy_with_metadata(
     if absent:
         raise GgufWriteError(f"key {absent[0]!r} is not in the file", path=meta.path)
     with replacing(target) as out:
-        for piece in _pieces(meta, reader, changes):
+        for piece in copied(meta, reader, changes):
             out.write(piece)
     return Path(target)
 
 
-def _pieces(meta: GgufMeta, source: Source, changes: Mapping[str, PlainValue | Typed | None]) -> Iterator[bytes]:
+def copied(meta: GgufMeta, source: Source, changes: Mapping[str, PlainValue | Typed | None]) -> Iterator[bytes]:
+    """The changed file, piece by piece; the checks are :func:`copy_with_metadata`'s.
+
+    Args:
+        meta: the complete header of the file.
+        source: its bytes.
+        changes: see :func:`copy_with_metadata`.
+    """
     encoder = Encoder(">" if meta.big_endian else "<", meta.version)
     known = meta.fields.known
     new = {key: value for key, value in changes.items() if key not in known and value is not None}

@@ -6,7 +6,8 @@ from typing import Final
 from blazar_gguf.engine.keys import check_scalar
 from blazar_gguf.engine.names import names
 from blazar_gguf.engine.objection import abortion, refusal
-from blazar_gguf.meta import TOKENS_KEY, GgufMeta
+from blazar_gguf.meta import GgufMeta
+from blazar_gguf.shape import TOKENS_KEY
 from blazar_gguf.types import LoadPrediction, ValueType
 from blazar_gguf.values import SIZES, Field, LazyArray
 
@@ -142,7 +143,8 @@ def _repeated(tokens: Field) -> bytes | None:
     else:
         items = value if isinstance(value, tuple) else (value,)
         raws = [str(item).encode() for item in items]
-    if len(set(raws)) == len(raws) and not any(b"\0" in raw or not raw for raw in raws):
+    distinct = set(raws)
+    if len(distinct) == len(raws) and b"" not in distinct and b"\0" not in b"".join(raws):
         return None
     seen: set[bytes] = set()
     for place, raw in enumerate(raws):

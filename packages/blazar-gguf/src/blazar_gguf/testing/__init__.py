@@ -1,5 +1,6 @@
 """For tests of whatever reads or serves GGUF files: tiny real models, and files that are damaged in known ways."""
 
+from blazar_gguf.testing.exercise import exercise_header, exercise_template
 from blazar_gguf.testing.mutants import mutants
 from blazar_gguf.testing.odd import ODD_FILES, OddFile, odd_file
 from blazar_gguf.testing.raw import RawField, RawFile, RawTensor
@@ -25,6 +26,8 @@ __all__ = [
     "RawTensor",
     "TinyShape",
     "TinyVocabulary",
+    "exercise_header",
+    "exercise_template",
     "mutants",
     "odd_file",
     "tiny_model",
