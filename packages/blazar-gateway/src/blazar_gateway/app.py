@@ -24,6 +24,7 @@ from blazar_gateway.routes import (
     ollama_embed,
     ollama_models,
     probes,
+    pulls,
     responses,
     stored_responses,
 )
@@ -58,7 +59,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/api/delete": {"DELETE": ollama_models.delete, "POST": ollama_models.delete},
         "/api/copy": {"POST": ollama_models.copy},
         "/api/create": {"POST": ollama_models.create},
-        "/api/pull": {"POST": ollama_models.pull},
+        "/api/pull": {"GET": pulls.listing, "POST": pulls.pull},
+        "/api/pull/cancel": {"POST": pulls.cancel},
         "/api/push": {"POST": ollama_models.push},
         "/tokenize": {"POST": calls.tokenize},
         "/detokenize": {"POST": calls.detokenize},

@@ -359,6 +359,62 @@ class ModelRegistry(Protocol):
         """
 
 
+class PullState(Protocol):
+    """A pull at one moment."""
+
+    @property
+    def reference(self) -> str:
+        """What was asked for."""
+
+    @property
+    def phase(self) -> str:
+        """``planning``, ``downloading``, ``success``, ``failed`` or ``cancelled``."""
+
+    @property
+    def name(self) -> str | None:
+        """The row's name, once known."""
+
+    @property
+    def reason(self) -> str:
+        """Why this variant was taken, or ``""``."""
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits of the model's first file, or ``""``."""
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes that are there; never less than before."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes in all, 0 until known."""
+
+    @property
+    def error(self) -> LaneError | None:
+        """Why it failed, or ``None``."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+
+
+class ModelPulls(Protocol):
+    """Whoever fetches models by name."""
+
+    def follow(self, reference: str) -> AsyncIterator[PullState]:
+        """Begin a pull or join the one in progress, and yield its states to the end.
+
+        Whoever stops listening does not stop the pull.
+        """
+
+    def states(self) -> Sequence[PullState]:
+        """Return the pulls in progress and those that ended lately, oldest first."""
+
+    def cancel(self, reference: str) -> bool:
+        """Stop a pull; return whether there was one. What has arrived is kept."""
+
+
 class ResponseMemory(Protocol):
     """Whoever remembers responses: for each key its own, for a limited time, up to a limited size.
 

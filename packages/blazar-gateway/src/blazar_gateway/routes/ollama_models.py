@@ -67,20 +67,6 @@ async def create(request: web.Request) -> web.StreamResponse:
     return _statuses(body, [{"status": step} for step in steps])
 
 
-async def pull(request: web.Request) -> web.StreamResponse:
-    """Answer ``POST /api/pull``: a model that is there is up to date; fetching one is for the command line."""
-    gateway = request.app[GATEWAY]
-    body = await _body(request)
-    name = _name(body)
-    if gateway.catalogue.find(name) is None:
-        raise InvalidRequest(
-            f"pull model manifest: model '{name[:200]}' not found here, and this server does not fetch models over "
-            "HTTP. Download its .gguf file and register it with `blazar models add FILE`.",
-            param="model",
-        )
-    return _statuses(body, [{"status": "pulling manifest"}, {"status": "success"}])
-
-
 async def push(request: web.Request) -> web.StreamResponse:
     """Refuse ``POST /api/push``."""
     name = _name(await _body(request))
