@@ -60,9 +60,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", type=Path, help="a llama-server binary")
-    parser.add_argument(
-        "files", type=Path, nargs="*", help="models to bend (default: tiny ones, and the odd files)"
-    )
+    parser.add_argument("files", type=Path, nargs="*", help="models to bend (default: tiny ones, and the odd files)")
     parser.add_argument("--share", type=float, default=1.0, help="share of the cases to run (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="which ones, with --share")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds the engine may take for one file")
@@ -86,7 +84,7 @@ def _cases(files: list[Path]) -> Iterator[tuple[str, str, bytes]]:
 
 def engine_verdict(engine: Path, path: Path, timeout_s: float) -> Prediction:
     """Start the engine on a file until it listens or gives up; it is killed either way."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(engine.parent)}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(engine.parent), "GGML_NO_BACKTRACE": "1"}
     arguments = ["-m", str(path), "--host", "127.0.0.1", "--port", "0", "-c", "2048", "-t", "1", "--no-webui"]
     child = subprocess.Popen(
         [str(engine), *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
