@@ -1,6 +1,7 @@
 """From a translated chat to a run: checked, gated, and given its place in the queue."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -13,8 +14,9 @@ from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
-from blazar_gateway.thinking import set_thinking
+from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
+from blazar_routing.errors import InvalidRequest
 
 
 def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str | None) -> Generation:
@@ -34,6 +36,27 @@ def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str 
     check_media(fields["messages"], card)
     set_thinking(fields, card, think=think)
     return asked
+
+
+def gate_chat(asked: Generation, card: ModelCard) -> Generation:
+    """Return a chat of OpenAI's own dialect as the engine shall have it; its bytes stay where nothing has to change.
+
+    Raises:
+        InvalidRequest: The model cannot see, or cannot think, and the chat asks for it.
+    """
+    fields = asked.fields
+    if asked.raw is None or b"image_url" in asked.raw:
+        check_media(fields["messages"], card)
+    if "think" not in fields and fields.get("reasoning_effort") is None and not knows_thinking(card):
+        return asked
+    # Not OpenAI's: what Ollama's users write beside it.
+    think = fields.pop("think", None)
+    if think is not None and not isinstance(think, bool | str):
+        raise InvalidRequest("think must be true, false or a level.", param="think")
+    if think is True or (isinstance(think, str) and think != "none"):
+        check_can_think(card, asked_as="think")
+    changed = set_thinking(fields, card, think=think)
+    return replace(asked, raw=None) if changed or think is not None else asked
 
 
 def make_run(

@@ -67,8 +67,9 @@ def real_engine() -> tuple[Engine, Path]:
         from blazar_cli.parts import ensure_part
 
         binary, model = ensure_part("engine"), ensure_part("smollm2")
+    # One thread: two that wait for each other are sixty times slower than one while other tests run.
     environ = {"LD_LIBRARY_PATH": str(binary.parent), "GGML_NO_BACKTRACE": "1"}
-    return Engine("real", binary, environ, ("-t", "2", "-tb", "2")), model
+    return Engine("real", binary, environ, ("-t", "1", "-tb", "1")), model
 
 
 @pytest.fixture(scope="module", params=["stub", pytest.param("real", marks=pytest.mark.real)])

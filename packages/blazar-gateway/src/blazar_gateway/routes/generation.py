@@ -7,13 +7,15 @@ from aiohttp import web
 
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
+from blazar_gateway.chat_orders import gate_chat
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.openai import engine_errors
 from blazar_gateway.dialects.openai.assembly import Assembly
-from blazar_gateway.dialects.openai.generation import Generation, parse_chat, parse_completion
+from blazar_gateway.dialects.openai.generation import Generation, Surface, parse_chat, parse_completion
 from blazar_gateway.dialects.openai.stream_filter import StreamFilter
 from blazar_gateway.dialects.openai.usage import UsageTally
+from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame, wire_error
 from blazar_gateway.event_stream import EventStream
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
@@ -69,6 +71,9 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
     body = await read_body(request, limit_bytes=gateway.max_body_bytes)
     asked = parse(body)
     card = get_card(gateway, asked.model)
+    check_domain(card, Domain.TEXT)
+    if asked.surface is Surface.CHAT:
+        asked = gate_chat(asked, card)
     ticket = make_ticket(
         model=card.name,
         headers=request.headers,
