@@ -57,19 +57,35 @@ def check_domain(card: ModelCard, wanted: Domain) -> None:
 
 
 def check_media(messages: object, card: ModelCard) -> None:
-    """Return unless the messages hold images and the model is known to be blind.
+    """Return if the model can take the images in the messages, if there are any, and they came with the request.
 
     Raises:
-        InvalidRequest: They do; llama-server would answer 500, which clients repeat.
+        InvalidRequest: The model is known to be blind (llama-server would answer 500, which clients repeat), or an
+            image is an address: the engine would fetch it from wherever it points to, this machine's network included.
     """
-    if "vision" in card.capabilities or not card.capabilities or not isinstance(messages, list):
+    if not isinstance(messages, list):
         return
     for index, message in enumerate(cast("Sequence[Mapping[str, object]]", messages)):
         content = message.get("content")
-        if type(content) is list and any(part.get("type") == "image_url" for part in content):
-            raise InvalidRequest(
-                f"messages[{index}] holds an image, and model '{card.name}' cannot see: it has no projector. "
-                "Choose a model whose capabilities list `vision` (GET /v1/models), or register this one with its "
-                "projector: `blazar models add MODEL.gguf --mmproj MMPROJ.gguf`.",
-                param=f"messages[{index}].content",
-            )
+        if type(content) is not list:
+            continue
+        for part in content:
+            if part.get("type") == "image_url":
+                _check_image(part.get("image_url"), card, where=f"messages[{index}].content")
+
+
+def _check_image(image: object, card: ModelCard, *, where: str) -> None:
+    if card.capabilities and "vision" not in card.capabilities:
+        raise InvalidRequest(
+            f"{where} holds an image, and model '{card.name}' cannot see: it has no projector. "
+            "Choose a model whose capabilities list `vision` (GET /v1/models), or register this one with its "
+            "projector: `blazar models add MODEL.gguf --mmproj MMPROJ.gguf`.",
+            param=where,
+        )
+    url = image.get("url") if isinstance(image, dict) else image
+    if not (isinstance(url, str) and url.startswith("data:")):
+        raise InvalidRequest(
+            f"{where} holds an image by its address, and this server fetches nothing for a request. "
+            "Send the image itself, as data:image/png;base64,….",
+            param=where,
+        )
