@@ -9,15 +9,26 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
+from blazar_gateway.access.admission import Admission
+from blazar_gateway.access.policy import plain_path
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
-from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry, ResponseMemory
+from blazar_gateway.ports import (
+    Catalogue,
+    Daemon,
+    GatewaySettings,
+    KeyRegistry,
+    ModelHost,
+    ModelRegistry,
+    ResponseMemory,
+)
 from blazar_gateway.routes import (
     calls,
     control,
     embeddings,
     generation,
+    keys,
     listings,
     messages,
     ollama_chat,
@@ -65,6 +76,8 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/tokenize": {"POST": calls.tokenize},
         "/detokenize": {"POST": calls.detokenize},
         "/apply-template": {"POST": calls.apply_template},
+        "/api/keys": {"GET": keys.list_keys, "POST": keys.add},
+        "/api/usage": {"GET": keys.usage},
         "/api/daemon": {"GET": control.daemon},
         "/api/stop": {"POST": control.stop},
         "/api/logs": {"GET": control.logs},
@@ -78,11 +91,11 @@ _BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
     (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete}),
     (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": stored_responses.cancel}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": stored_responses.input_items}),
+    (re.compile(r"/api/keys/[^/]+"), {"DELETE": keys.remove}),
+    (re.compile(r"/api/keys/[^/]+/rotate"), {"POST": keys.rotate}),
     (re.compile(r"/api/blobs/[^/]+"), {"GET": ollama_models.blob, "POST": ollama_models.add_blob}),
 )
 """Routes whose path ends in a name."""
-
-_SLASHES = re.compile(r"/{2,}")
 
 
 class _WithoutTheirBytes(logging.Filter):
@@ -112,6 +125,8 @@ def create_app(
     max_body_bytes: int = MAX_BODY_BYTES,
     registry: ModelRegistry | None = None,
     memory: ResponseMemory | None = None,
+    admission: Admission | None = None,
+    key_registry: KeyRegistry | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -123,9 +138,12 @@ def create_app(
         daemon: Answers control calls.
         settings: Returns the settings in force; called for each request, so it has to be cheap.
         control: ``True`` for the control socket. Its caller is the owner: no origin or host name is checked, and
-            calls that manage the daemon are allowed.
+            calls that manage the daemon are allowed; no key is asked for.
         max_body_bytes: The most a request body may hold, after decompression.
         memory: Remembers responses for clients that continue them; ``None`` keeps none.
+        admission: The keys and what they have used, shared with the daemon's other application; without it the
+            gateway is open.
+        key_registry: May change the keys; ``None`` refuses such calls.
         registry: May change the model rows; ``None`` refuses such calls with what to type instead.
     """
     gateway = Gateway(
@@ -137,6 +155,8 @@ def create_app(
         max_body_bytes=max_body_bytes,
         registry=registry,
         memory=memory,
+        admission=admission or Admission(),
+        key_registry=key_registry,
     )
     app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
     app[GATEWAY] = gateway
@@ -179,8 +199,7 @@ async def _close_children(app: web.Application) -> AsyncIterator[None]:
 
 async def _elsewhere(request: web.Request) -> web.StreamResponse:
     """Find the route behind an odd spelling of its path: doubled slashes, one at the end."""
-    path = _SLASHES.sub("/", request.path)
-    path = path.rstrip("/") or "/"
+    path = plain_path(request.path)
     methods = ROUTES.get(path)
     if methods is None:
         methods = next((methods for pattern, methods in _BY_PREFIX if pattern.fullmatch(path)), None)

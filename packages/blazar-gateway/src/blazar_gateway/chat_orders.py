@@ -8,7 +8,7 @@ import orjson
 from aiohttp import web
 
 from blazar_gateway.chat_runs import Run
-from blazar_gateway.context import GATEWAY
+from blazar_gateway.context import GATEWAY, KEY
 from blazar_gateway.dialects.openai.generation import Generation, check_chat
 from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
@@ -96,6 +96,7 @@ def make_run(
             choices=1,
             max_tokens=asked.max_tokens,
             session=session or asked.session,
+            key=request.get(KEY),
         ),
         path=asked.surface,
         streamed=asked.streamed_body(),

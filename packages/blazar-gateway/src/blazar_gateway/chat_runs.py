@@ -15,6 +15,7 @@ from typing import Protocol
 import orjson
 from aiohttp import web
 
+from blazar_gateway.accounting import count_tokens
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import Gateway
@@ -105,8 +106,7 @@ class Run:
     def count(self, reader: EngineStream) -> None:
         """Account for what was used, whether the answer was finished or not."""
         usage = reader.usage()
-        self.gateway.traffic.prompt_tokens += usage.prompt_tokens
-        self.gateway.traffic.completion_tokens += usage.completion_tokens
+        count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
 
     def stalled(self) -> EngineStalled:
         """Return the error of a child that hangs, where its status can still be sent."""

@@ -5,9 +5,19 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from blazar_gateway.access.admission import Admission
+from blazar_gateway.access.keyring import Key
 from blazar_gateway.children import Children
 from blazar_gateway.origins import OriginPolicy
-from blazar_gateway.ports import Catalogue, Daemon, GatewaySettings, ModelHost, ModelRegistry, ResponseMemory
+from blazar_gateway.ports import (
+    Catalogue,
+    Daemon,
+    GatewaySettings,
+    KeyRegistry,
+    ModelHost,
+    ModelRegistry,
+    ResponseMemory,
+)
 from blazar_gateway.traffic import Traffic
 
 
@@ -24,6 +34,8 @@ class Gateway:
         max_body_bytes: The most a request body may hold, decompressed.
         children: Connections to engines.
         traffic: What is in hand.
+        admission: The keys, and what they have used.
+        key_registry: May change the keys, or ``None`` where nobody may over HTTP.
         memory: Remembers responses, or ``None`` where that is switched off.
         registry: May change the model rows, or ``None`` where nobody may over HTTP.
     """
@@ -36,6 +48,8 @@ class Gateway:
     max_body_bytes: int
     children: Children = field(default_factory=Children)
     traffic: Traffic = field(default_factory=Traffic)
+    admission: Admission = field(default_factory=Admission)
+    key_registry: KeyRegistry | None = None
     registry: ModelRegistry | None = None
     memory: ResponseMemory | None = None
     _policy: tuple[GatewaySettings, OriginPolicy] | None = None
@@ -55,5 +69,9 @@ class Gateway:
 
 GATEWAY = web.AppKey("gateway", Gateway)
 REQUEST_ID = web.RequestKey("request_id", str)
+KEY = web.RequestKey("key", Key)
+"""The key that a request was let in with; absent on an open gateway and for the owner."""
+METERED = web.RequestKey("metered", bool)
+"""Present where the request is work for an engine."""
 PAGE_ORIGIN = web.RequestKey("page_origin", str)
 """The origin of the web page that calls, once it has been found to be allowed."""

@@ -10,8 +10,9 @@ from typing import cast
 import orjson
 from aiohttp import web
 
+from blazar_gateway.accounting import count_tokens
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY
+from blazar_gateway.context import GATEWAY, KEY
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.keep_alive import parse_keep_alive
@@ -55,7 +56,13 @@ async def embed(
     check_domain(card, Domain.EMBEDDING)
     gateway = request.app[GATEWAY]
     ticket = make_ticket(
-        model=card.name, headers=request.headers, body_bytes=body_bytes, choices=1, max_tokens=0, session=None
+        model=card.name,
+        headers=request.headers,
+        body_bytes=body_bytes,
+        choices=1,
+        max_tokens=0,
+        session=None,
+        key=request.get(KEY),
     )
     kept = parse_keep_alive(keep_alive)
     body = orjson.dumps({"model": card.name, "input": inputs, "encoding_format": "float"})
@@ -68,7 +75,7 @@ async def embed(
         rows = sorted(cast("list[JsonObject]", answer["data"]), key=lambda row: cast("int", row.get("index", 0)))
         vectors = [cast("list[float]", row["embedding"]) for row in rows]
         tokens = int((answer.get("usage") or {}).get("prompt_tokens") or 0)
-        gateway.traffic.prompt_tokens += tokens
+        count_tokens(request, card.name, prompt=tokens, completion=0)
         return Embedded([cut(vector, dimensions) for vector in vectors], tokens, borrowed.lease)
 
 

@@ -79,6 +79,8 @@ class EngineRefusal(Exception):
 class _Row:
     status: int
     type: str
+    # The word that clients of the dialect compare, where it is another than the error's own code.
+    code: str | None = None
     # Set where the client's own rule for the status would be wrong: SDKs retry 408, 409, 429 and everything from 500.
     should_retry: bool | None = None
 
@@ -111,13 +113,13 @@ WIRE_TABLE: Mapping[str, _Row] = {
     "engine-stalled": _Row(504, _SERVER, should_retry=False),
     "breaker-open": _Row(503, _SERVER),
     # Keys and quotas.
-    "key-missing": _Row(401, _INVALID),
-    "key-invalid": _Row(401, _INVALID),
-    "keys-conflict": _Row(401, _INVALID),
+    "key-missing": _Row(401, _INVALID, code="invalid_api_key"),
+    "key-invalid": _Row(401, _INVALID, code="invalid_api_key"),
+    "keys-conflict": _Row(401, _INVALID, code="invalid_api_key"),
     "model-not-allowed": _Row(403, _INVALID),
-    "too-many-concurrent": _Row(429, "rate_limit_error"),
-    "rate-limited": _Row(429, "rate_limit_error"),
-    "daily-quota-spent": _Row(429, "rate_limit_error", should_retry=False),
+    "too-many-concurrent": _Row(429, "rate_limit_error", code="rate_limit_exceeded"),
+    "rate-limited": _Row(429, "rate_limit_error", code="rate_limit_exceeded"),
+    "daily-quota-spent": _Row(429, "insufficient_quota", code="insufficient_quota", should_retry=False),
     "management-closed": _Row(403, _INVALID),
     "last-key": _Row(409, _INVALID, should_retry=False),
     "key-name-taken": _Row(409, _INVALID, should_retry=False),
@@ -139,7 +141,10 @@ WIRE_TABLE: Mapping[str, _Row] = {
     "admin-only": _Row(403, _INVALID),
     "internal-error": _Row(500, _SERVER),
 }
-"""``LaneError.code`` to status and OpenAI type; the code on the wire is the same word with underscores."""
+"""``LaneError.code`` to status and OpenAI type.
+
+The code on the wire is the same word with underscores, unless the row has another.
+"""
 
 _ANTHROPIC_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -160,7 +165,7 @@ def wire_error(error: LaneError) -> WireError:
     return WireError(
         status=row.status,
         type=row.type,
-        code=error.code.replace("-", "_"),
+        code=row.code or error.code.replace("-", "_"),
         message=str(error),
         param=_param(error),
         retry_after_s=error.retry_after_s,
@@ -216,6 +221,8 @@ def error_headers(wire: WireError) -> dict[str, str]:
         headers["Retry-After"] = str(wire.retry_after_s)
     if wire.should_retry is not None:
         headers["x-should-retry"] = "true" if wire.should_retry else "false"
+    if wire.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     if wire.allow:
         headers["Allow"] = ", ".join(wire.allow)
     return headers

@@ -1,7 +1,8 @@
 """What every request passes before its handler, and every failure after it.
 
-In this order: is the host name ours, may the page's origin call, is it a preflight. Only then is anything looked at or
-done. Whatever a handler raises becomes an answer in the envelope of the route's dialect.
+In this order: is the host name ours, may the page's origin call, is it a preflight, whose key is it, may that key have
+another request. Only then is anything looked at or done. Whatever a handler raises becomes an answer in the envelope of
+the route's dialect.
 """
 
 import asyncio
@@ -12,7 +13,12 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
 
-from blazar_gateway.context import GATEWAY, PAGE_ORIGIN, REQUEST_ID, Gateway
+from blazar_gateway.access.admission import Admission
+from blazar_gateway.access.policy import FREE, KEYS, MANAGING, plain_path
+from blazar_gateway.access.policy import METERED as METERED_PATHS
+from blazar_gateway.access.rate_headers import rate_headers
+from blazar_gateway.access.secrets import carried_secret
+from blazar_gateway.context import GATEWAY, KEY, METERED, PAGE_ORIGIN, REQUEST_ID, Gateway
 from blazar_gateway.error_responses import (
     EngineRefusal,
     WireError,
@@ -21,7 +27,16 @@ from blazar_gateway.error_responses import (
     error_headers,
     wire_error,
 )
-from blazar_routing.errors import BodyTooLarge, HostRefused, InternalError, LaneError, OriginRefused
+from blazar_gateway.event_stream import write_to_the_end
+from blazar_routing.errors import (
+    AdminOnly,
+    BodyTooLarge,
+    HostRefused,
+    InternalError,
+    LaneError,
+    ManagementClosed,
+    OriginRefused,
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,7 +47,9 @@ _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 _PREFLIGHT_AGE_S = "600"
 
 _EXPOSED = (
-    "x-request-id, request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after"
+    "x-request-id, request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after, "
+    "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+    "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
 )
 
 _ids = itertools.count()
@@ -56,6 +73,13 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             _check_caller(request, gateway)
         if request.method == hdrs.METH_OPTIONS:
             return _preflight(request)
+        path = plain_path(request.path)
+        if path in METERED_PATHS:
+            request[METERED] = True
+        if gateway.admission.keyring and not gateway.control:
+            return await _with_key(request, path, gateway.admission, handler)
+        if KEYS.fullmatch(path) and not gateway.admission.keyring:
+            raise ManagementClosed
         return await handler(request)
     except LaneError as error:
         return _failed(request, wire_error(error))
@@ -78,6 +102,37 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     finally:
         traffic.requests -= 1
         traffic.served += 1
+
+
+async def _with_key(request: web.Request, path: str, admission: Admission, handler: Handler) -> web.StreamResponse:
+    """Serve a request of a gateway that has keys.
+
+    The first gate is the key's concurrency, before anything of the request has been read; it is held until the
+    answer's last byte has left. Scope, rates and quota follow once the model is known.
+    """
+    if path in FREE:
+        return await handler(request)
+    key = admission.keyring.find(_secret_of(request), now=admission.now())
+    request[KEY] = key
+    if path not in METERED_PATHS:
+        if key.models and MANAGING.fullmatch(path):
+            raise AdminOnly(what="managing models and keys")
+        return await handler(request)
+    admission.quotas.enter(key)
+    try:
+        response = await handler(request)
+        if not response.prepared:
+            await response.prepare(request)
+            await write_to_the_end(request, response)
+        return response
+    finally:
+        admission.quotas.leave(key)
+
+
+def _secret_of(request: web.Request) -> str:
+    headers = request.headers
+    every = {name: headers.getall(name, ()) for name in (hdrs.AUTHORIZATION, "x-api-key")}
+    return carried_secret(headers, every=every)
 
 
 def _check_caller(request: web.Request, gateway: Gateway) -> None:
@@ -111,6 +166,12 @@ def _preflight(request: web.Request) -> web.Response:
 async def mark_answer(request: web.Request, response: web.StreamResponse) -> None:
     """Put onto every answer, right before it is sent, what all of them carry."""
     headers = response.headers
+    key = request.get(KEY)
+    if key is not None and METERED in request and (key.rpm is not None or key.tpm is not None):
+        admission = request.app[GATEWAY].admission
+        now = admission.now()
+        standings = admission.quotas.standing(key, now=now)
+        headers.update(rate_headers(dialect_of(request.path, request.headers), standings, now=now))
     request_id = request.get(REQUEST_ID)
     if request_id is not None:
         headers["x-request-id"] = headers["x-blazar-request-id"] = request_id
@@ -127,6 +188,10 @@ async def mark_answer(request: web.Request, response: web.StreamResponse) -> Non
 
 def _failed(request: web.Request, wire: WireError) -> web.Response:
     dialect = dialect_of(request.path, request.headers)
+    headers = error_headers(wire)
+    if wire.status == 401 and request.path.startswith("/ui"):
+        # A browser then asks its user, and sends the key as the password.
+        headers[hdrs.WWW_AUTHENTICATE] = 'Basic realm="Blazar: any name, the API key as the password"'
     request_id = request[REQUEST_ID]
     if wire.status >= 500:
         request.app[GATEWAY].traffic.failed += 1
@@ -143,7 +208,7 @@ def _failed(request: web.Request, wire: WireError) -> web.Response:
         status=wire.status,
         body=error_body(dialect, wire, request_id=request_id),
         content_type="application/json",
-        headers=error_headers(wire),
+        headers=headers,
     )
 
 

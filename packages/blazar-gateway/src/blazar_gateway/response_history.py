@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from blazar_gateway.context import Gateway
+from blazar_gateway.context import KEY, Gateway
 from blazar_gateway.dialects.responses.kept import history_of, references_in, resolved
 from blazar_routing.errors import InvalidRequest, PreviousResponseNotFound
 from blazar_store.types import KeptResponse
@@ -14,9 +14,10 @@ MAX_CHAIN = 1000
 """Turns that are followed back."""
 
 
-def owner_of(request: web.Request) -> str:  # noqa: ARG001 - requests carry no key yet
+def owner_of(request: web.Request) -> str:
     """Return the name of the key whose responses a request may see; ``""`` on an open gateway."""
-    return ""
+    key = request.get(KEY)
+    return "" if key is None else key.name
 
 
 async def find_history(gateway: Gateway, key: str, previous: object) -> list[Mapping[str, Any]]:

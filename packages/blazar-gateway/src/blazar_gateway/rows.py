@@ -1,39 +1,52 @@
-"""Which model row a request means."""
+"""Which model row a request means, and whether its key may use it."""
 
-from blazar_gateway.context import Gateway
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from blazar_gateway.context import GATEWAY, KEY, METERED
 from blazar_gateway.ports import ModelCard
 from blazar_routing.errors import InvalidRequest, ModelNotFound
 
 
-def get_card(gateway: Gateway, name: str) -> ModelCard:
-    """Return the row that a client's spelling means.
+def get_card(request: web.Request, name: str) -> ModelCard:
+    """Return the row that a client's spelling means; work for an engine is counted against the key's limits here.
 
     Raises:
         ModelNotFound: There is none; the text names what resembles it.
+        ModelNotAllowed: The request's key is for other models.
+        RateLimited: The key's minute is used up.
+        DailyQuotaSpent: The key's day is used up.
     """
+    gateway = request.app[GATEWAY]
     card = gateway.catalogue.find(name)
+    key = request.get(KEY)
     if card is None:
-        raise ModelNotFound(model=name[:300], near=gateway.catalogue.near(name))
-    return card
+        near = gateway.catalogue.near(name)
+        if key is not None and key.models:
+            near = tuple(known for known in near if known in key.models)
+        raise ModelNotFound(model=name[:300], near=near)
+    return _admitted(request, card)
 
 
-def get_card_or_only(gateway: Gateway, name: object) -> ModelCard:
+def get_card_or_only(request: web.Request, name: object) -> ModelCard:
     """Return the row that ``name`` means; without a name, the one that is loaded, or the only one there is.
 
     Raises:
-        ModelNotFound: There is no such row.
         InvalidRequest: No name was given, and more than one model (or none) could be meant.
+        LaneError: As :func:`get_card`.
     """
     if name is not None:
         if not isinstance(name, str) or not name:
             raise InvalidRequest("model must be a string that names a model.", param="model")
-        return get_card(gateway, name)
-    loaded = {resident.model for resident in gateway.host.residents()}
+        return get_card(request, name)
+    cards = cards_in_scope(request)
+    known = {card.name for card in cards}
+    loaded = {resident.model for resident in request.app[GATEWAY].host.residents()} & known
     if len(loaded) == 1:
-        return get_card(gateway, loaded.pop())
-    cards = gateway.catalogue.cards()
+        return get_card(request, loaded.pop())
     if len(cards) == 1:
-        return cards[0]
+        return _admitted(request, cards[0])
     if not cards:
         raise InvalidRequest(
             "model is missing, and there is no model yet: add one with `blazar models add PATH`.", param="model"
@@ -43,3 +56,19 @@ def get_card_or_only(gateway: Gateway, name: object) -> ModelCard:
         f"model is missing, and there are several to choose from: say which in the body's `model`, such as {examples}.",
         param="model",
     )
+
+
+def cards_in_scope(request: web.Request) -> Sequence[ModelCard]:
+    """Return the rows that a request may know of, newest first."""
+    cards = request.app[GATEWAY].catalogue.cards()
+    key = request.get(KEY)
+    return cards if key is None or not key.models else [card for card in cards if card.name in key.models]
+
+
+def _admitted(request: web.Request, card: ModelCard) -> ModelCard:
+    key = request.get(KEY)
+    if key is not None:
+        key.check_model(card.name)
+    if METERED in request:
+        request.app[GATEWAY].admission.admit(key, card.name)
+    return card

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from blazar_gateway.access.keyring import Key
 from blazar_routing.errors import InvalidRequest
 from blazar_routing.ticket import Priority, Ticket
 
@@ -25,6 +26,7 @@ def make_ticket(
     choices: int,
     max_tokens: int | None,
     session: str | None,
+    key: Key | None = None,
 ) -> Ticket:
     """Return the ticket of a generation.
 
@@ -36,15 +38,19 @@ def make_ticket(
         max_tokens: The client's limit of an answer, or ``None``.
         session: What the body says of the conversation (``prompt_cache_key``), used when no header does.
 
+        key: The key it came with, which weighs it and caps its class; ``None`` for none.
+
     Raises:
         InvalidRequest: A scheduling header holds something else than it takes.
     """
-    priority = _priority(headers.get("x-blazar-priority"))
+    priority = _capped(_priority(headers.get("x-blazar-priority")), key)
     if body_bytes > PREFILL_HEAVY_BYTES:
         priority = priority.demoted()
     answer = max_tokens if max_tokens is not None and max_tokens >= 0 else DEFAULT_ANSWER_TOKENS
     return Ticket(
         model=model,
+        key="" if key is None else key.name,
+        weight=1 if key is None else key.weight,
         priority=priority,
         deadline_s=_deadline_s(headers.get("x-blazar-deadline-ms")),
         slots=choices,
@@ -53,7 +59,7 @@ def make_ticket(
     )
 
 
-def make_call_ticket(*, model: str, headers: Mapping[str, str]) -> Ticket:
+def make_call_ticket(*, model: str, headers: Mapping[str, str], key: Key | None = None) -> Ticket:
     """Return the ticket of a call that needs a loaded engine but no slot (``/tokenize``).
 
     Raises:
@@ -61,10 +67,16 @@ def make_call_ticket(*, model: str, headers: Mapping[str, str]) -> Ticket:
     """
     return Ticket(
         model=model,
-        priority=_priority(headers.get("x-blazar-priority")),
+        key="" if key is None else key.name,
+        weight=1 if key is None else key.weight,
+        priority=_capped(_priority(headers.get("x-blazar-priority")), key),
         deadline_s=_deadline_s(headers.get("x-blazar-deadline-ms")),
         slots=0,
     )
+
+
+def _capped(priority: Priority, key: Key | None) -> Priority:
+    return priority if key is None else max(priority, key.max_priority)
 
 
 def _priority(word: str | None) -> Priority:

@@ -46,13 +46,17 @@ class Key:
         """Whether it may manage keys and models: it is scoped to nothing."""
         return not self.models
 
+    def may_use(self, model: str) -> bool:
+        """Return whether the row is in its scope."""
+        return not self.models or model in self.models
+
     def check_model(self, model: str) -> None:
         """Do nothing if the key may use the row.
 
         Raises:
             ModelNotAllowed: It may not.
         """
-        if self.models and model not in self.models:
+        if not self.may_use(model):
             raise ModelNotAllowed(key=self.name, model=model, models=self.models)
 
 

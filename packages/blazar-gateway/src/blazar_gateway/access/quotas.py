@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from blazar_gateway.access.keyring import Key
 from blazar_routing.errors import DailyQuotaSpent, RateLimited, TooManyConcurrent
 
 MINUTE_S = 60
+_DAY_S = 86_400
 
 
 @dataclass(slots=True)
@@ -163,7 +165,13 @@ class Quotas:
 
 def utc_day(now: float) -> str:
     """Return the UTC day of a time in unix seconds, ``2026-01-31``."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d")
+    return _day_text(int(now // _DAY_S))
+
+
+@lru_cache(maxsize=4)
+def _day_text(day: int) -> str:
+    # Asked for several times a request; unix time has no leap seconds.
+    return datetime.fromtimestamp(day * _DAY_S, UTC).strftime("%Y-%m-%d")
 
 
 def _turn_day(usage: Usage, now: float) -> None:

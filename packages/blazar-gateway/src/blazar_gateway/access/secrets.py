@@ -1,5 +1,6 @@
 """Secrets: where a request carries one, and how two are compared."""
 
+import base64
 import hmac
 from collections.abc import Mapping, Sequence
 
@@ -14,8 +15,8 @@ def same_hash(one: str, other: str) -> bool:
 def carried_secret(headers: Mapping[str, str], *, every: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return the secret that a request carries.
 
-    It may stand in ``Authorization`` (``Bearer`` in any case) or in ``x-api-key``, never in the query, where logs would
-    keep it. The same secret in both is fine.
+    It may stand in ``Authorization`` (``Bearer`` in any case, or as the password of ``Basic``) or in ``x-api-key``,
+    never in the query, where logs would keep it. The same secret in both is fine.
 
     Args:
         headers: The request's headers; names are looked up as written here, so pass a case-insensitive mapping.
@@ -43,4 +44,18 @@ def _one(headers: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 def _bearer(value: str) -> str:
     scheme, _, rest = value.strip().partition(" ")
-    return rest.strip() if scheme.lower() == "bearer" else value.strip()
+    match scheme.lower():
+        case "bearer":
+            return rest.strip()
+        case "basic" if rest:
+            return _password(rest.strip())
+        case _:
+            return value.strip()
+
+
+def _password(credentials: str) -> str:
+    """Return the password in what a browser sends after it has asked its user; the name does not matter."""
+    try:
+        return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return credentials

@@ -5,7 +5,7 @@ from aiohttp import web
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY
+from blazar_gateway.context import GATEWAY, KEY
 from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.rows import get_card_or_only
@@ -31,8 +31,8 @@ async def apply_template(request: web.Request) -> web.StreamResponse:
 async def _forward(request: web.Request, path: str) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     body = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    card = get_card_or_only(gateway, parse_object(body).get("model"))
-    ticket = make_call_ticket(model=card.name, headers=request.headers)
+    card = get_card_or_only(request, parse_object(body).get("model"))
+    ticket = make_call_ticket(model=card.name, headers=request.headers, key=request.get(KEY))
     try:
         async with Borrowed(gateway, ticket) as borrowed, ChildCall(gateway, borrowed, path, body) as call:
             await call.check_status()

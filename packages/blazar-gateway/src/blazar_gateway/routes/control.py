@@ -7,7 +7,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.context import GATEWAY, KEY
 from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.event_stream import ClientGone
 from blazar_gateway.rows import get_card
@@ -29,14 +29,14 @@ async def stop(request: web.Request) -> web.StreamResponse:
     name = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is missing: name the model to stop.", param="model")
-    card = get_card(gateway, name)
+    card = get_card(request, name)
     return json_answer({"model": card.name, "stopped": await gateway.host.unload(card.name)})
 
 
 async def logs(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/logs``: the last lines as plain text, and on request what follows them."""
     gateway = request.app[GATEWAY]
-    _require_owner(gateway, "the log")
+    _require_owner(request, "the log")
     query = request.query
     lines = gateway.daemon.log_lines(
         query.get("model") or None,
@@ -49,13 +49,14 @@ async def logs(request: web.Request) -> web.StreamResponse:
 async def shutdown(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/shutdown``: begin an orderly stop."""
     gateway = request.app[GATEWAY]
-    _require_owner(gateway, "stopping the daemon")
+    _require_owner(request, "stopping the daemon")
     gateway.daemon.shutdown()
     return json_answer({"status": "stopping"}, status=202)
 
 
-def _require_owner(gateway: Gateway, what: str) -> None:
-    if not gateway.control:
+def _require_owner(request: web.Request, what: str) -> None:
+    key = request.get(KEY)
+    if not request.app[GATEWAY].control and (key is None or not key.is_admin):
         raise AdminOnly(what=what)
 
 

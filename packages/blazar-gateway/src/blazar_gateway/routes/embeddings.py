@@ -27,7 +27,7 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
     inputs = _inputs(body.get("input"))
     found = await embed(
         request,
-        get_card(gateway, name),
+        get_card(request, name),
         inputs,
         dimensions=_dimensions(body),
         keep_alive=body.get("keep_alive"),

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import orjson
 from aiohttp import web
 
+from blazar_gateway.accounting import count_tokens
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import gate_chat
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
+from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.openai import engine_errors
 from blazar_gateway.dialects.openai.assembly import Assembly
 from blazar_gateway.dialects.openai.generation import Generation, Surface, parse_chat, parse_completion
@@ -48,8 +50,16 @@ class _Order:
 
     def count(self, tally: UsageTally) -> None:
         usage = tally.total()
-        self.gateway.traffic.prompt_tokens += usage.prompt_tokens
-        self.gateway.traffic.completion_tokens += usage.completion_tokens
+        count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+
+    def count_plain(self, answer: bytes) -> None:
+        """Count what an answer in one piece says of its usage."""
+        try:
+            usage = orjson.loads(answer).get("usage") or {}
+            prompt, completion = int(usage["prompt_tokens"]), int(usage["completion_tokens"])
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+        count_tokens(self.request, self.ticket.model, prompt=prompt, completion=completion)
 
     def stalled(self) -> EngineStalled:
         limit_s = self.gateway.settings().child_header_timeout_secs
@@ -70,7 +80,7 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
     gateway = request.app[GATEWAY]
     body = await read_body(request, limit_bytes=gateway.max_body_bytes)
     asked = parse(body)
-    card = get_card(gateway, asked.model)
+    card = get_card(request, asked.model)
     check_domain(card, Domain.TEXT)
     if asked.surface is Surface.CHAT:
         asked = gate_chat(asked, card)
@@ -81,6 +91,7 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
         choices=asked.choices * asked.prompts,
         max_tokens=asked.max_tokens,
         session=asked.session,
+        key=request.get(KEY),
     )
     order = _Order(
         request=request,
@@ -177,7 +188,9 @@ async def _assemble(order: _Order) -> web.StreamResponse:
             async with order.call(borrowed, asked.streamed_body()) as call:
                 await call.check_status()
                 if not call.is_stream:
-                    return await send_whole(order.request, await call.read_all(), headers)
+                    answer = await call.read_all()
+                    order.count_plain(answer)
+                    return await send_whole(order.request, answer, headers)
                 while data := await call.read():
                     assembly.feed(data)
             assembly.finish()
@@ -196,7 +209,9 @@ async def _ask_plainly(order: _Order, borrowed: Borrowed, headers: Mapping[str, 
     """Ask once more without a stream: then the engine parses the text once, at the end."""
     async with order.call(borrowed, order.asked.plain_body()) as call:
         await call.check_status()
-        return await send_whole(order.request, await call.read_all(), headers)
+        answer = await call.read_all()
+        order.count_plain(answer)
+        return await send_whole(order.request, answer, headers)
 
 
 async def _no_stream(call: ChildCall) -> EngineRefusal:

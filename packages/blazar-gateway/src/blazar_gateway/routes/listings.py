@@ -6,19 +6,19 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from blazar_gateway.answers import json_answer
-from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.context import GATEWAY, KEY, Gateway
 from blazar_gateway.dialects.anthropic import models as anthropic_models
 from blazar_gateway.dialects.ollama import listings
 from blazar_gateway.dialects.openai import models as openai_models
 from blazar_gateway.error_responses import Dialect, dialect_of
 from blazar_gateway.ports import Resident
-from blazar_gateway.rows import get_card
+from blazar_gateway.rows import cards_in_scope, get_card
 
 
 async def models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``, in Anthropic's shape to Anthropic's clients."""
     gateway = request.app[GATEWAY]
-    cards = gateway.catalogue.cards()
+    cards = cards_in_scope(request)
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
         return json_answer(anthropic_models.model_list(cards, _by_model(gateway), request.query))
     return json_answer(openai_models.model_list(cards, _by_model(gateway)))
@@ -29,7 +29,7 @@ async def model(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     # From the raw path: the decoded one cannot tell a name's slash from a separator, nor %2525 from %25.
     name = unquote(request.rel_url.raw_path.partition("/models/")[2].rstrip("/"))
-    card = get_card(gateway, name)
+    card = get_card(request, name)
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
         return json_answer(anthropic_models.model_object(card, _by_model(gateway).get(card.name)))
     return json_answer(openai_models.model_object(card, _by_model(gateway).get(card.name)))
@@ -37,14 +37,17 @@ async def model(request: web.Request) -> web.StreamResponse:
 
 async def tags(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/tags``."""
-    return json_answer(listings.tags(request.app[GATEWAY].catalogue.cards()))
+    return json_answer(listings.tags(cards_in_scope(request)))
 
 
 async def ps(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/ps``."""
     gateway = request.app[GATEWAY]
-    cards = {card.name: card for card in gateway.catalogue.cards()}
-    return json_answer(listings.ps(gateway.host.residents(), cards, now=time.time()))
+    cards = {card.name: card for card in cards_in_scope(request)}
+    residents = gateway.host.residents()
+    if KEY in request:
+        residents = [resident for resident in residents if request[KEY].may_use(resident.model)]
+    return json_answer(listings.ps(residents, cards, now=time.time()))
 
 
 def _by_model(gateway: Gateway) -> dict[str, Resident]:

@@ -10,7 +10,7 @@ from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
+from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.anthropic.answer import PING, MessageStream, message
 from blazar_gateway.dialects.anthropic.request import Translated, to_chat
 from blazar_gateway.dialects.events import Event
@@ -33,7 +33,7 @@ async def messages(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = parse_object(raw)
-    card = _card(gateway, body)
+    card = _card(request, body)
     translated, asked = _prepare(body, card)
     run = make_run(
         request,
@@ -55,9 +55,9 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/messages/count_tokens``: the engine renders the chat with its own template and counts."""
     gateway = request.app[GATEWAY]
     body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
-    card = _card(gateway, body)
+    card = _card(request, body)
     _, asked = _prepare(body, card, counting=True)
-    ticket = make_call_ticket(model=card.name, headers=request.headers)
+    ticket = make_call_ticket(model=card.name, headers=request.headers, key=request.get(KEY))
     path = "/v1/chat/completions/input_tokens"
     try:
         async with (
@@ -85,11 +85,11 @@ def in_words_of_anthropic(wire: WireError) -> WireError:
     )
 
 
-def _card(gateway: Gateway, body: JsonObject) -> ModelCard:
+def _card(request: web.Request, body: JsonObject) -> ModelCard:
     name = body.get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model: Field required (GET /v1/models lists what there is).", param="model")
-    return get_card(gateway, name)
+    return get_card(request, name)
 
 
 def _prepare(body: JsonObject, card: ModelCard, *, counting: bool = False) -> tuple[Translated, Generation]:

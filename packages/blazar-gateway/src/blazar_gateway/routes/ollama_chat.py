@@ -13,7 +13,7 @@ from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
-from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
+from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.events import Event, Text, Texts
 from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.dialects.ollama.answer import Clock, Lines, loaded, whole

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
 from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.embedding_runs import embed as embed_inputs
@@ -22,7 +22,7 @@ async def embed(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = parse_object(raw)
-    card = _card(gateway, body)
+    card = _card(request, body)
     inputs = _inputs(body.get("input"))
     dimensions = body.get("dimensions")
     if dimensions is not None and type(dimensions) is not int:
@@ -46,7 +46,7 @@ async def embedding(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = parse_object(raw)
-    card = _card(gateway, body)
+    card = _card(request, body)
     prompt = body.get("prompt")
     if prompt is not None and not isinstance(prompt, str):
         raise InvalidRequest("prompt must be a string.", param="prompt")
@@ -59,11 +59,11 @@ async def embedding(request: web.Request) -> web.StreamResponse:
     return json_answer({"embedding": found.vectors[0]})
 
 
-def _card(gateway: Gateway, body: JsonObject) -> ModelCard:
+def _card(request: web.Request, body: JsonObject) -> ModelCard:
     name = body.get("model") or body.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is required", param="model")
-    return get_card(gateway, name)
+    return get_card(request, name)
 
 
 def _inputs(value: object) -> list[object]:

@@ -25,7 +25,7 @@ async def show(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/show``."""
     gateway = request.app[GATEWAY]
     body = await _body(request)
-    card = get_card(gateway, _name(body))
+    card = get_card(request, _name(body))
     found = None
     if gateway.registry is not None:
         found = await gateway.registry.details(card.name, verbose=body.get("verbose") is True)
@@ -35,7 +35,7 @@ async def show(request: web.Request) -> web.StreamResponse:
 async def delete(request: web.Request) -> web.StreamResponse:
     """Answer ``DELETE /api/delete``: remove a row, once its engine has gone."""
     gateway = request.app[GATEWAY]
-    card = get_card(gateway, _name(await _body(request)))
+    card = get_card(request, _name(await _body(request)))
     registry = _registry(gateway, "delete models", f"blazar models rm {card.name}")
     await gateway.host.unload(card.name)
     await registry.delete(card.name)
@@ -49,7 +49,7 @@ async def copy(request: web.Request) -> web.StreamResponse:
     source = body.get("source")
     if not isinstance(source, str) or not source:
         raise InvalidRequest("source is required: name the model to copy.", param="source")
-    card = get_card(gateway, source)
+    card = get_card(request, source)
     destination = _new_name(body.get("destination"), "destination")
     registry = _registry(gateway, "copy models", f"blazar models add {card.path} --name {destination}")
     await registry.copy(card.name, destination)
@@ -60,7 +60,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/create``: a row that is another one with defaults of its own."""
     gateway = request.app[GATEWAY]
     body = await _body(request)
-    overlay = _overlay(gateway, body)
+    overlay = _overlay(request, body)
     registry = _registry(gateway, "create models", "blazar models add PATH")
     await registry.create(overlay)
     steps = ["using existing layer", "writing manifest", "success"]
@@ -132,7 +132,7 @@ def _registry(gateway: Gateway, what: str, command: str) -> ModelRegistry:
     return gateway.registry
 
 
-def _overlay(gateway: Gateway, body: JsonObject) -> Overlay:
+def _overlay(request: web.Request, body: JsonObject) -> Overlay:
     name = _new_name(body.get("model") or body.get("name"), "model")
     source, files = body.get("from"), body.get("files")
     if not source and not files:
@@ -147,7 +147,7 @@ def _overlay(gateway: Gateway, body: JsonObject) -> Overlay:
         )
     return Overlay(
         name=name,
-        source=get_card(gateway, source).name if source else None,
+        source=get_card(request, source).name if source else None,
         files={str(file): str(digest) for file, digest in _mapping(body, "files").items()},
         template=_text(body, "template"),
         system=_text(body, "system"),

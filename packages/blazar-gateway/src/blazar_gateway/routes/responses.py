@@ -14,7 +14,7 @@ from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY, REQUEST_ID, Gateway
+from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.events import Event, Failed
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
 from blazar_gateway.dialects.responses.kept import with_ids
@@ -44,7 +44,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = parse_object(raw)
-    card = _card(gateway, body)
+    card = _card(request, body)
     _refuse_unkept_state(body)
     translated = await _translate(request, body)
     asked = prepare_chat(translated.body, card, think=None)
@@ -60,9 +60,9 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/responses/input_tokens``: the engine renders the chat with its own template and counts."""
     gateway = request.app[GATEWAY]
     body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
-    card = _card(gateway, body)
+    card = _card(request, body)
     asked = prepare_chat((await _translate(request, body)).body, card, think=None)
-    ticket = make_call_ticket(model=card.name, headers=request.headers)
+    ticket = make_call_ticket(model=card.name, headers=request.headers, key=request.get(KEY))
     path = "/v1/chat/completions/input_tokens"
     try:
         async with (
@@ -77,11 +77,11 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
         raise EngineStalled(model=card.name, seconds=limit_s) from None
 
 
-def _card(gateway: Gateway, body: JsonObject) -> ModelCard:
+def _card(request: web.Request, body: JsonObject) -> ModelCard:
     name = body.get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")
-    return get_card(gateway, name)
+    return get_card(request, name)
 
 
 def _refuse_unkept_state(body: JsonObject) -> None:

@@ -1,15 +1,18 @@
 """The application on a real socket, and the check that it gave everything back."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 
+from blazar_gateway.access.admission import Admission
+from blazar_gateway.access.keyring import Key
 from blazar_gateway.app import create_app, create_runner
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
-from blazar_gateway.ports import ModelHost, ModelRegistry, ResponseMemory
+from blazar_gateway.ports import KeyRegistry, ModelHost, ModelRegistry, ResponseMemory
 from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.neighbours import FixedCatalogue, PlainSettings, ReadyHost, RecordingDaemon, card
 
@@ -34,7 +37,7 @@ class Served:
         """
 
         def rests() -> bool:
-            return not (any(self.gateway.traffic.gauges().values()) or self._held())
+            return not (any(self.gateway.traffic.gauges().values()) or self._held() or self._running())
 
         try:
             await until(rests, deadline_s=deadline_s)
@@ -42,6 +45,10 @@ class Served:
             raise AssertionError(f"still held: {self.gateway.traffic.gauges()}, {self._held()} leases") from None
         if isinstance(self.gateway.host, ReadyHost):
             assert [lease.releases for lease in self.gateway.host.leases] == [1] * len(self.gateway.host.leases)
+
+    def _running(self) -> int:
+        admission = self.gateway.admission
+        return sum(admission.quotas.running(key.name) for key in admission.keyring.keys)
 
     def _held(self) -> int:
         return self.gateway.host.held if isinstance(self.gateway.host, ReadyHost) else 0
@@ -58,6 +65,9 @@ async def serve(
     max_body_bytes: int = MAX_BODY_BYTES,
     registry: ModelRegistry | None = None,
     memory: ResponseMemory | None = None,
+    keys: Sequence[Key] = (),
+    now: Callable[[], float] = time.time,
+    key_registry: KeyRegistry | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the application in front of ``host`` until the context ends; then check that it is at rest."""
     plain = settings or PlainSettings()
@@ -70,6 +80,8 @@ async def serve(
         max_body_bytes=max_body_bytes,
         registry=registry,
         memory=memory,
+        admission=Admission(keys, now=now),
+        key_registry=key_registry,
     )
     runner = create_runner(app, drain_s=1.0)
     await runner.setup()
