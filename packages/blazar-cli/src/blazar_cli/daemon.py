@@ -26,6 +26,7 @@ from aiohttp import web
 from blazar_cli.address import Address
 from blazar_cli.catalogue import LiveCatalogue
 from blazar_cli.errors import CliError
+from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
@@ -34,6 +35,7 @@ from blazar_cli.serving.state import DaemonState
 from blazar_cli.serving.watch import EditWatch
 from blazar_gateway import create_app, create_runner
 from blazar_gateway.context import GATEWAY
+from blazar_gateway.routes.pulls import PULLS
 from blazar_store.directories import Directories
 from blazar_store.errors import StoreError
 from blazar_store.layout import Layout
@@ -43,8 +45,11 @@ from blazar_store.settings_watch import SettingsWatch
 from blazar_store.store import Snapshot, Store
 from blazar_store.writer import StoreThread
 from blazar_supervisor import EngineHost
+from blazar_supervisor.pulls.jobs import PullJobs, Telling, Work
 
 _log = logging.getLogger(__name__)
+_NOTICE_S = 30.0
+_LOOK_S = 0.05
 _CONNECTIONS_END_S = 3.0
 """After the engines have stopped, what a connection may still take to say so to its client."""
 
@@ -121,16 +126,19 @@ class _Daemon:
         )
         _handle_signals(state, host, watch)
         for found in await host.start():
-            _log.warning("collected an engine that an earlier daemon left running: %s", found)
+            _log.warning("left over from an earlier daemon: %s", found)
         stack.push_async_callback(host.close)
         for work in (lag.run(), watch.run(), rows.unload_removed()):
             await stack.enter_async_context(_background(work))
+        pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
+        stack.push_async_callback(pulls.close)
         make_app = partial(
             create_app, host=host, catalogue=catalogue, daemon=state, settings=lambda: self.settings.settings
         )
         public, private = make_app(control=False), make_app(control=True)
         # One set of counters: what is asked on the control socket is about the whole daemon.
         private[GATEWAY].traffic = public[GATEWAY].traffic
+        public[PULLS] = private[PULLS] = pulls
         control = open_control_socket(self.layout.control_socket)
         stack.callback(self.layout.control_socket.unlink, missing_ok=True)
         async with _served(private, [control]), _served(public, listeners) as sites:
@@ -174,6 +182,20 @@ async def _served(app: web.Application, listeners: list[socket.socket]) -> Async
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CONNECTIONS_END_S):
                 await runner.cleanup()
+
+
+def _pulling(layout: Layout, settings: SettingsWatch, catalogue: LiveCatalogue, watch: EditWatch) -> Work:
+    """Return what does a pull, to the moment when the new row can be asked for."""
+
+    async def pull(reference: str, telling: Telling) -> str:
+        row = await pull_and_register(layout, lambda: settings.settings, reference, telling)
+        async with asyncio.timeout(_NOTICE_S):
+            while catalogue.find_row(row.name) is None:
+                watch.wake()
+                await asyncio.sleep(_LOOK_S)
+        return row.name
+
+    return pull
 
 
 class _Rows:
