@@ -14,6 +14,9 @@ NO_CACHE: Final = frozenset({
 })
 """Look at their whole input at once and keep nothing."""
 
+BOTH_WAYS: Final = frozenset({"gemma-embedding", "dream", "llada", "llada-moe", "rnd1"})
+"""Attend both ways whatever ``attention.causal`` says."""
+
 PLAIN: Final = frozenset({
     "llama", "llama-embed", "mistral3", "deci", "falcon", "grok", "gpt2", "gptj", "gptneox", "mpt",
     "baichuan", "starcoder", "starcoder2", "refact", "bloom", "stablelm", "qwen", "qwen2", "qwen2moe",

@@ -81,6 +81,7 @@ def cell_layout(
     unified: bool | None = None,
     ubatch: int = DEFAULT_UBATCH,
     batch: int = DEFAULT_BATCH,
+    causal: bool = True,
 ) -> CellLayout:
     """Return the cells the engine allocates for these flags.
 
@@ -91,6 +92,7 @@ def cell_layout(
         unified: True for ``-kvu``, False for ``-no-kvu``, None for neither; without ``parallel`` it does not matter.
         ubatch: ``-ub`` in tokens.
         batch: ``-b`` in tokens.
+        causal: tokens look back only; where they look both ways a batch is not cut to the context.
 
     Raises:
         ValueError: a negative context, or slots outside 1..256 (the engine exits on those).
@@ -104,7 +106,7 @@ def cell_layout(
     asked = ctx or training_ctx
     pool = pad(max(asked, 1))
     seq = pool if one_pool else pad(max(pool // slots, 1))
-    tokens = min(batch, asked) if asked else batch
+    tokens = min(batch, asked) if asked and causal else batch
     return CellLayout(
         slots=slots,
         unified=one_pool,

@@ -7,6 +7,7 @@ per slot. How the interval was chosen: see the package's README; it holds for at
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from blazar_budget.architectures import HYBRID, NO_CACHE
@@ -26,6 +27,10 @@ _HALF: Final = 2
 """f16: masks with flash attention."""
 _LOOSE_NUMBERS: Final = 64
 """Positions, indices and padding, per token."""
+_COPIES: Final = 4
+"""Copies of the inputs while several accelerators work in turns (``GGML_SCHED_MAX_COPIES``)."""
+_KEEPS_FLASH: Final = frozenset({"kimi-linear", "qwen3next", "qwen35", "qwen35moe"})
+"""Hybrids in which flash attention was never dropped."""
 _SHARING: Final = frozenset({"gemma3n", "gemma4"})
 """Layers read other layers' rows, so a device may need a mask for a cache it holds no part of."""
 _TABLE: Final = "token_embd.weight"
@@ -36,16 +41,15 @@ class ComputeEstimate:
     """Bytes of scratch buffers on one device.
 
     Attributes:
-        low, high: the interval.
+        low: it was never less, in 95 % of what was measured.
+        likely: what is charged: the upper end of what is usual, a tenth above the truth for most models.
+        high: it was never more; also counts what happens on some hosts only (several accelerators that work in turns,
+            attention that ends up on another device than its cache).
     """
 
     low: int
+    likely: int
     high: int
-
-    @property
-    def likely(self) -> int:
-        """One figure to show: the middle."""
-        return (self.low + self.high) // 2
 
 
 def estimate_compute(
@@ -82,7 +86,11 @@ class _Model:
         self._logits = kv.layout.slots * _vocabulary(meta) * _NUMBER
         self._filled = [cache for cache in kv.caches if cache.layers]
         self._shared = meta.architecture in _SHARING
-        self._split = len({*layers.layers}) > 1 or kv_on_host
+        self._architecture = meta.architecture
+        places = {*layers.layers}
+        self._split = len(places) > 1 or kv_on_host
+        # with every layer on one of several accelerators the engine lets them work on different batches at once
+        self._takes_turns = len(places) > 1 and HOST not in places and not kv_on_host
 
     def on_device(self, name: str) -> ComputeEstimate:
         held = {index for index, device in enumerate(self._layers.layers) if device == name}
@@ -90,7 +98,9 @@ class _Model:
             return self._computing(held, host=name == HOST)
         if name == HOST:
             return self._feeding()
-        return ComputeEstimate(0, self._logits + self._per_token(8 * self._embedding + 2 * self._widths.inputs))
+        # the output matrix alone
+        high = self._logits + self._per_token(8 * self._embedding + 2 * self._widths.inputs)
+        return ComputeEstimate(0, high, high)
 
     def _computing(self, held: Collection[int], *, host: bool) -> ComputeEstimate:
         """A device that runs layers."""
@@ -98,32 +108,56 @@ class _Model:
         flash = self._kv.settings.flash
         masks = self._masks(caches, _HALF if flash else _NUMBER)
         state = self._kv.layout.slots * self._widths.per_slot * _NUMBER
-        peak = self._per_token(self._widths.high + _LOOSE_NUMBERS) + self._logits
+        peak = self._per_token(self._widths.high + _LOOSE_NUMBERS) + self._logits + 2 * state
+        extras = self._indexer(caches) + self._brought_over(held)
+        scores = self._scores(caches)
+        unflashed = 2 * self._masks(caches, _NUMBER) + scores + peak + extras
+        usual = masks + peak + self._widened(caches) + extras
+        likely = unflashed if not flash or self._drops_flash() else usual
+        turns = (_COPIES - 1) * masks if self._takes_turns else 0
+        high = max(likely + turns, unflashed if self._interleaved and self._split else 0)
         low = self._per_token(self._widths.low) + self._least_mask(caches)
-        high = masks + peak + 2 * state + self._widened(caches)
-        scores = self._per_token(self._heads * max((c.cells for c in caches), default=0))
         if not flash:
             low = max(low, masks // 2 + scores)
-        if not flash or (self._interleaved and self._split):
-            # an attention step that lands on another device than its cache makes the engine drop flash attention
-            high = max(high, 2 * self._masks(caches, _NUMBER) + scores + peak + state)
-        high += self._indexer(caches)
-        if self._split:
-            low = low // 2
-            high += self._per_token(2 * self._widths.inputs) + self._copied_rows(held)
-        return ComputeEstimate(low * 9 // 10, high)
+        return ComputeEstimate((low // 2 if self._split else low) * 9 // 10, likely, high)
 
     def _feeding(self) -> ComputeEstimate:
-        """A host that only prepares inputs for devices."""
+        """A host that only prepares inputs for devices, and with ``-nkvo`` attends as well."""
         masks = self._masks(self._filled, _HALF if self._kv.settings.flash else _NUMBER)
-        inputs = self._per_token(3 * self._embedding + 2 * self._widths.inputs)
-        unflashed = 0
+        likely = masks + self._per_token(2 * self._embedding + 2 * self._widths.inputs)
+        high = likely + masks + self._per_token(self._embedding)
         if self._kv_on_host:
-            # attention itself stays here with the cache
-            cells = max((cache.cells for cache in self._kv.caches), default=0)
-            unflashed = self._per_token(self._heads * cells + self._widths.attention) if self._interleaved else 0
-            inputs += self._per_token(self._widths.attention)
-        return ComputeEstimate(self._least_mask(self._filled) * 9 // 10, 2 * masks + inputs + unflashed)
+            attention = self._per_token(self._widths.attention)
+            likely, high = likely + attention, high + attention
+            if self._drops_flash():
+                likely, high = (
+                    likely + masks + self._scores(self._filled),
+                    high + 2 * masks + self._scores(self._filled),
+                )
+        turns = (_COPIES - 1) * masks if self._takes_turns else 0
+        return ComputeEstimate(self._least_mask(self._filled) * 9 // 10, likely, high + turns)
+
+    def _drops_flash(self) -> bool:
+        """True when the engine will give up flash attention because it lands on another device than its cache.
+
+        Measured for hybrids with separate attention layers: where the last layer on the host attends and the next,
+        on a device, is recurrent; and with ``-nkvo``, where layers are on devices and the cache is not.
+        """
+        if not self._interleaved or self._architecture in _KEEPS_FLASH:
+            return False
+        if self._kv_on_host:
+            return any(device != HOST for device in self._layers.layers)
+        attending = {layer for cache in self._filled for layer in cache.layers}
+        recurrent = {layer for state in self._kv.states for layer in state.layers}
+        both = attending & recurrent
+        return any(
+            before == HOST != after and i in attending - both and i + 1 in recurrent - both
+            for i, (before, after) in enumerate(pairwise(self._layers.layers))
+        )
+
+    def _scores(self, caches: Sequence[CacheBuffer]) -> int:
+        """Attention scores of one layer, which exist as a whole only without flash attention."""
+        return self._per_token(self._heads * max((cache.cells for cache in caches), default=0))
 
     def _least_mask(self, caches: Sequence[CacheBuffer]) -> int:
         """The mask that is there in any case: the smallest, and none where attention runs on the host."""
@@ -156,11 +190,14 @@ class _Model:
             return self._per_token((2 * self._indexer_heads + 1) * cells) if alone else 0
         return self._per_token(cells + 2 * self._embedding) if cells else 0
 
-    def _copied_rows(self, held: Collection[int]) -> int:
-        """Rows of one layer that are brought over from the host."""
-        if not self._kv_on_host:
+    def _brought_over(self, held: Collection[int]) -> int:
+        """What a device copies from the host: inputs for its layers, and with ``-nkvo`` the rows of one layer."""
+        if not self._split:
             return 0
-        return 2 * max((layer.kv_bytes for layer in self._kv.layers if layer.layer in held), default=0)
+        inputs = self._per_token(2 * self._widths.inputs)
+        if not self._kv_on_host:
+            return inputs
+        return inputs + 2 * max((layer.kv_bytes for layer in self._kv.layers if layer.layer in held), default=0)
 
     def _per_token(self, numbers: int) -> int:
         return numbers * self._tokens * _NUMBER

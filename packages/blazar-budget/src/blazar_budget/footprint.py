@@ -87,7 +87,7 @@ class Demand:
         extra_bytes: projector, adapters, prompt cache.
         compute: the engine's scratch buffers.
         overhead_bytes: what is charged for scratch buffers and the backend: on the devices a model is judged by the
-            larger of 700 MiB and the upper end of ``compute``, elsewhere that upper end.
+            larger of 700 MiB and what is likely, elsewhere what is likely.
     """
 
     device: str
@@ -140,6 +140,11 @@ class Footprint:
         return sum(demand.needed_bytes for demand in self.pool)
 
     @property
+    def worst_bytes(self) -> int:
+        """The same if every scratch buffer came out as large as it can."""
+        return self.needed_bytes + sum(max(d.compute.high - d.overhead_bytes, 0) for d in self.pool)
+
+    @property
     def weights_bytes(self) -> int:
         """Weights on those devices; a token table that stays on the host is not among them."""
         return sum(demand.weights_bytes for demand in self.pool)
@@ -186,7 +191,7 @@ def footprint(meta: GgufMeta, launch: Launch, memory: Memory, *, parts: Sequence
             recurrent_bytes=state_bytes,
             extra_bytes=extras.get(name, 0),
             compute=scratch,
-            overhead_bytes=max(OVERHEAD_BYTES, scratch.high) if judged else scratch.high,
+            overhead_bytes=max(OVERHEAD_BYTES, scratch.likely) if judged else scratch.likely,
         )
 
     demands = [demand(name, judged=True) for name in used]

@@ -5,7 +5,8 @@ Contract, "unified-KV context verdict", over all accelerators together, or the h
 1. ``needed = weights + KV + state + extras + overhead``; KV at its exact size, overhead the larger of 700 MiB and the
    compute estimate.
 2. Over: ``needed`` exceeds the pool.
-3. Tight: ``needed`` exceeds 85 % of the pool, or the pool lies below floor 2a-bis of the weights.
+3. Tight: ``needed`` exceeds 85 % of the pool, or the pool lies below floor 2a-bis of the weights, or scratch buffers
+   could come out so large that it would not do.
 4. What stays on the host beside accelerators must fit the host's memory as well; where accelerators share the host's
    memory, both parts together must.
 """
@@ -36,11 +37,13 @@ class Judgement:
 
     Attributes:
         room: the answer.
+        pool_room: the answer for the pool alone, whatever the host lacks.
         host_short_bytes: what the host lacks for its part; 0 when it has enough.
         below_floor: the weights alone leave less than 15 % of the pool.
     """
 
     room: Room
+    pool_room: Room
     host_short_bytes: int = 0
     below_floor: bool = False
 
@@ -50,10 +53,9 @@ def judge(needs: Footprint, memory: Memory) -> Judgement:
     short = _host_shortage(needs, memory)
     pool, needed = needs.pool_bytes, needs.needed_bytes
     below_floor = weights_floor(needs.weights_bytes) > pool
-    if needed > pool or short:
-        return Judgement(Room.OVER, short, below_floor)
-    tight = needed * _TIGHT_DENOMINATOR > pool * _TIGHT_NUMERATOR
-    return Judgement(Room.TIGHT if tight or below_floor else Room.AMPLE, 0, below_floor)
+    tight = needed * _TIGHT_DENOMINATOR > pool * _TIGHT_NUMERATOR or below_floor or needs.worst_bytes > pool
+    pool_room = Room.OVER if needed > pool else Room.TIGHT if tight else Room.AMPLE
+    return Judgement(Room.OVER if short else pool_room, pool_room, short, below_floor)
 
 
 def certainly_over(needs: Footprint, memory: Memory) -> bool:

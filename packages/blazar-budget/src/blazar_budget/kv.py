@@ -11,7 +11,7 @@ from blazar_budget.memory import plan_memory
 from blazar_budget.recurrent import STATE_BYTES, StateRows
 from blazar_budget.rows import CacheKind, CacheRows
 from blazar_budget.settings import CacheSettings, cache_settings
-from blazar_budget.shape import read_context_length
+from blazar_budget.shape import is_causal, read_context_length
 from blazar_gguf import GgufMeta
 
 
@@ -129,7 +129,14 @@ def kv_cache(
         UnservableSettings: the engine would exit with these settings.
         ValueError: a negative context, slots outside 1..256, an unknown ``flash_attn``.
     """
-    layout = cell_layout(ctx, training_ctx=read_context_length(meta), parallel=parallel, unified=unified, ubatch=ubatch)
+    layout = cell_layout(
+        ctx,
+        training_ctx=read_context_length(meta),
+        parallel=parallel,
+        unified=unified,
+        ubatch=ubatch,
+        causal=is_causal(meta),
+    )
     plan = plan_memory(meta)
     settings = cache_settings(plan, type_k=type_k, type_v=type_v, flash_attn=flash_attn)
     caches = tuple(_buffer(rows, layout, settings, swa_full=swa_full) for rows in plan.caches)

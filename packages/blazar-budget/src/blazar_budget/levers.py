@@ -25,7 +25,7 @@ class Levers:
         ctx: the largest context in tokens, None when none is small enough.
         cache_type: the least lossy type for K and V, None when none is small enough.
         gpu_layers: the largest ``-ngl`` with the rest on the host, None when no number helps.
-        weights_bytes: the largest weights for a plain fit of everything else; 0 when nothing is left for them.
+        weights_bytes: the largest weights that could be served beside everything else; 0 when nothing is left for them.
         smaller_by_bytes: how much smaller than now that is.
     """
 
@@ -51,7 +51,8 @@ def find_levers(
     asked = launch.ctx or read_context_length(meta)
     weights = needs.weights_bytes
     others = needs.needed_bytes - weights
-    room = max(needs.pool_bytes - others, 0)
+    short = judge(needs, memory).host_short_bytes
+    room = max(min(needs.pool_bytes - others, weights - short if short else weights), 0)
     return Levers(
         ctx=max_ctx_that_fits(meta, launch, memory, parts=parts, most=asked) or None,
         cache_type=_cache_type(meta, launch, needs, memory, parts),

@@ -56,6 +56,7 @@ def _demand_facts(demand: Demand) -> dict[str, Plain]:
         "recurrent_bytes": demand.recurrent_bytes,
         "extra_bytes": demand.extra_bytes,
         "compute_low_bytes": demand.compute.low,
+        "compute_likely_bytes": demand.compute.likely,
         "compute_high_bytes": demand.compute.high,
         "overhead_bytes": demand.overhead_bytes,
         "needed_bytes": demand.needed_bytes,

@@ -6,7 +6,7 @@ from typing import Final
 
 from blazar_budget.cells import CELL_PAD
 from blazar_budget.footprint import Launch, footprint
-from blazar_budget.judgement import Room, judge
+from blazar_budget.judgement import Judgement, Room, judge
 from blazar_budget.machine import Memory
 from blazar_budget.memory import plan_memory
 from blazar_budget.shape import read_context_length
@@ -66,13 +66,12 @@ def max_gpu_layers_that_fit(
     if not memory.pools:
         return None
 
-    def fits(layers: int) -> bool:
-        needs = footprint(meta, launch.with_gpu_layers(layers), memory, parts=parts)
-        return _enough(judge(needs, memory).room, room)
+    def judged(layers: int) -> Judgement:
+        return judge(footprint(meta, launch.with_gpu_layers(layers), memory, parts=parts), memory)
 
-    # not monotone at both ends: few layers may overflow the host, many the accelerators
-    count = plan_memory(meta).layer_count + 1
-    return next((layers for layers in range(count, 0, -1) if fits(layers)), None)
+    # fewer layers always relieve the accelerators, and always burden the host
+    most = _largest(plan_memory(meta).layer_count + 1, lambda layers: _enough(judged(layers).pool_room, room))
+    return most if most and _enough(judged(most).room, room) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def cache_settings(plan: MemoryPlan, *, type_k: str, type_v: str, flash_attn: st
         )
     if flash:
         _check_blocks("K", k, sorted(plan.key_lengths), "heads of")
-        _check_blocks("V", v, () if plan.latent else sorted(plan.value_lengths), "heads of")
+        _check_blocks("V", v, sorted(plan.value_lengths), "heads of")
     else:
         widths = {width for cache in plan.caches for width in cache.key_elements}
         _check_blocks("K", k, sorted(widths), "rows of")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from blazar_budget.architectures import LOOPED
+from blazar_budget.architectures import BOTH_WAYS, LOOPED
 from blazar_gguf import GgufMeta
 
 MAX_LAYERS: Final = 512
@@ -154,6 +154,11 @@ def read_shape(meta: GgufMeta) -> ModelShape:
 def read_context_length(meta: GgufMeta) -> int:
     """Tokens the model was trained for; 0 when the file does not say."""
     return KeyReader(meta).number("context_length")
+
+
+def is_causal(meta: GgufMeta) -> bool:
+    """True when tokens attend only to what came before."""
+    return meta.architecture not in BOTH_WAYS and KeyReader(meta).number("attention.causal", 1) != 0
 
 
 def _loops(keys: KeyReader, architecture: str, blocks: int) -> int:

@@ -19,7 +19,10 @@ def size(amount: int) -> str:
 
 
 def refusal(needs: Footprint, judgement: Judgement, levers: Levers) -> str:
-    """Return the one text of a model that does not fit: what, why, and four ways out."""
+    """Return the one text of a model that does not fit: what, why, and four ways out.
+
+    It goes on where "model x does not fit: " ends.
+    """
     return f"{_what(needs, judgement)} {_why(needs)} {_ways_out(needs, levers)}"
 
 
@@ -33,6 +36,8 @@ def tight_warnings(needs: Footprint, judgement: Judgement) -> tuple[str, ...]:
     )
     if judgement.below_floor:
         text += f", because the weights alone ({size(needs.weights_bytes)}) leave less than 15 % free"
+    if needs.worst_bytes > needs.pool_bytes:
+        text += f"; working memory may grow until it is {size(needs.worst_bytes)}"
     return (text,)
 
 
@@ -52,12 +57,12 @@ def guess_warning(needs: Footprint) -> str:
 def _what(needs: Footprint, judgement: Judgement) -> str:
     if needs.needed_bytes > needs.pool_bytes:
         return (
-            f"This model needs {size(needs.needed_bytes)}, and {_place(needs)} has {size(needs.pool_bytes)}; "
+            f"it needs {size(needs.needed_bytes)}, and {_place(needs)} {_has(needs)} {size(needs.pool_bytes)}; "
             "nothing was loaded."
         )
     host = needs.host
     return (
-        f"The part of this model that stays on the host needs {size(host.needed_bytes)}, "
+        f"the part that stays on the host needs {size(host.needed_bytes)}, "
         f"{size(judgement.host_short_bytes)} more than there is; nothing was loaded."
     )
 
@@ -88,13 +93,13 @@ def _ways_out(needs: Footprint, levers: Levers) -> str:
 def _ctx_way(levers: Levers) -> str:
     if levers.ctx is None:
         return "ctx: no context is small enough"
-    return f"ctx = {levers.ctx}, the largest that fits"
+    return f"ctx: {levers.ctx} is the largest that fits"
 
 
 def _cache_way(needs: Footprint, levers: Levers) -> str:
-    if levers.cache_type is None:
-        return "cache_type: no cache type is small enough" if needs.kv.kv_bytes else "cache_type: it has no KV cache"
-    return f'cache_type_k and cache_type_v = "{levers.cache_type}"'
+    if levers.cache_type is not None:
+        return f'cache_type: set cache_type_k and cache_type_v to "{levers.cache_type}"'
+    return "cache_type: no type is small enough" if needs.kv.kv_bytes else "cache_type: this model has no KV cache"
 
 
 def _layers_way(needs: Footprint, levers: Levers) -> str:
@@ -103,15 +108,15 @@ def _layers_way(needs: Footprint, levers: Levers) -> str:
     if levers.gpu_layers is None:
         return "gpu-layers: no number fits, the host has too little memory for the rest"
     count = len(needs.layers.layers) + 1
-    return f"gpu_layers = {levers.gpu_layers} of {count}, the rest runs on the processor and is slower"
+    return f"gpu-layers: {levers.gpu_layers} of {count} fit, the rest runs on the processor and is slower"
 
 
 def _model_way(levers: Levers) -> str:
     if not levers.weights_bytes:
-        return "model size: no model fits beside that context"
+        return "model size: beside that context there is no room for any model"
     return (
-        f"a model with weights of at most {size(levers.weights_bytes)}, {size(levers.smaller_by_bytes)} smaller, for "
-        "instance a stronger quantisation of it"
+        f"model size: weights of at most {size(levers.weights_bytes)}, {size(levers.smaller_by_bytes)} less, for "
+        "instance a stronger quantisation"
     )
 
 
@@ -122,6 +127,10 @@ def _both_types(needs: Footprint) -> str:
 def _place(needs: Footprint) -> str:
     names = [_name(demand) for demand in needs.pool]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} together"
+
+
+def _has(needs: Footprint) -> str:
+    return "has" if len(needs.pool) == 1 else "have"
 
 
 def _name(demand: Demand) -> str:
