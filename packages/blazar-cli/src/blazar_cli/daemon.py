@@ -26,21 +26,28 @@ from aiohttp import web
 from blazar_cli.address import Address
 from blazar_cli.catalogue import LiveCatalogue
 from blazar_cli.errors import CliError
+from blazar_cli.keys import KeyFile, keys_in_force
+from blazar_cli.live_keys import LiveKeys
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
 from blazar_cli.serving.loop_lag import LoopLag
 from blazar_cli.serving.state import DaemonState
+from blazar_cli.serving.usage_flush import UsageFlush
 from blazar_cli.serving.watch import EditWatch
 from blazar_gateway import create_app, create_runner
+from blazar_gateway.access.admission import Admission
+from blazar_gateway.access.keyring import Key
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.routes.pulls import PULLS
+from blazar_routing.ticket import Priority
 from blazar_store.directories import Directories
+from blazar_store.env_keys import VARIABLE, parse_env_keys
 from blazar_store.errors import StoreError
 from blazar_store.layout import Layout
 from blazar_store.lock import DataDirLock, acquire_lock
-from blazar_store.settings import Settings
+from blazar_store.settings import KeyEntry, Settings
 from blazar_store.settings_watch import SettingsWatch
 from blazar_store.store import Snapshot, Store
 from blazar_store.writer import StoreThread
@@ -63,13 +70,14 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
         StoreError: The configuration is invalid, the data directory in use or unusable.
     """
     settings = SettingsWatch(directories.config_file)
+    env_keys = parse_env_keys(os.environ.get(VARIABLE, ""))
     layout.prepare()
     with acquire_lock(layout, pid=os.getpid(), started_at=time.time()) as lock:
         rotate_log(layout.daemon_log)
         with daemon_logging(layout.daemon_log, level=settings.settings.log_level):
             try:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                    runner.run(_Daemon(layout, settings, address, lock).run())
+                    runner.run(_Daemon(layout, settings, address, lock, env_keys).run())
             except (CliError, StoreError) as error:
                 _log.error("the daemon did not start: %s", error)
                 raise
@@ -91,6 +99,7 @@ class _Daemon:
     settings: SettingsWatch
     address: Address
     lock: DataDirLock
+    env_keys: tuple[KeyEntry, ...]
 
     async def run(self) -> None:
         listeners = open_tcp_sockets(self.address)
@@ -113,7 +122,18 @@ class _Daemon:
             engines=catalogue.engines,
         )
         rows = _Rows(catalogue, host)
-        watch = EditWatch(store=store, settings=self.settings, on_rows=rows.replace, on_settings=_apply)
+        admission = Admission(_keyring(self.settings.settings, self.env_keys))
+        usage = UsageFlush(admission.ledger, store)
+        await usage.restore()
+        admission.restore_today()
+        stack.push_async_callback(usage.flush)
+        watch = EditWatch(
+            store=store,
+            settings=self.settings,
+            on_rows=rows.replace,
+            on_settings=partial(_apply, admission=admission, env_keys=self.env_keys, address=address),
+        )
+        keys = LiveKeys(KeyFile(self.settings.path, self.env_keys), reload=watch.look, store=store)
         lag = LoopLag()
         state = DaemonState(
             address=address,
@@ -128,12 +148,18 @@ class _Daemon:
         for found in await host.start():
             _log.warning("left over from an earlier daemon: %s", found)
         stack.push_async_callback(host.close)
-        for work in (lag.run(), watch.run(), rows.unload_removed()):
+        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run()):
             await stack.enter_async_context(_background(work))
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
         stack.push_async_callback(pulls.close)
         make_app = partial(
-            create_app, host=host, catalogue=catalogue, daemon=state, settings=lambda: self.settings.settings
+            create_app,
+            host=host,
+            catalogue=catalogue,
+            daemon=state,
+            settings=lambda: self.settings.settings,
+            admission=admission,
+            key_registry=keys,
         )
         public, private = make_app(control=False), make_app(control=True)
         # One set of counters: what is asked on the control socket is about the whole daemon.
@@ -142,7 +168,7 @@ class _Daemon:
         control = open_control_socket(self.layout.control_socket)
         stack.callback(self.layout.control_socket.unlink, missing_ok=True)
         async with _served(private, [control]), _served(public, listeners) as sites:
-            self._announce(address, catalogue)
+            self._announce(address, catalogue, guarded=bool(admission.keyring))
             await state.stopping.wait()
             _log.info("stopping: no new connections; requests in flight may finish")
             for site in sites:
@@ -150,10 +176,10 @@ class _Daemon:
             await host.close()
         _log.info("stopped")
 
-    def _announce(self, address: Address, catalogue: LiveCatalogue) -> None:
+    def _announce(self, address: Address, catalogue: LiveCatalogue, *, guarded: bool) -> None:
         self.lock.announce(address.base_url)
         _log.info("listening on %s and %s", address.base_url, self.layout.control_socket)
-        if not address.is_loopback:
+        if not address.is_loopback and not guarded:
             warning = open_door_warning(address)
             _log.warning("%s", warning)
             click.echo(warning, err=True)
@@ -245,9 +271,34 @@ def _first_look(store: Store) -> Snapshot:
     return store.snapshot()
 
 
-def _apply(settings: Settings) -> None:
+def _apply(settings: Settings, *, admission: Admission, env_keys: tuple[KeyEntry, ...], address: Address) -> None:
     # Everything else is read where it is used; the level is the logging module's own state.
     set_log_level(settings.log_level)
+    guarded = bool(admission.keyring)
+    admission.replace_keys(_keyring(settings, env_keys))
+    if guarded and not admission.keyring:
+        _log.warning("the last key has gone from the configuration: no key is asked for any more")
+        if not address.is_loopback:
+            _log.warning("%s", open_door_warning(address))
+
+
+def _keyring(settings: Settings, env_keys: tuple[KeyEntry, ...]) -> list[Key]:
+    """Return the keys as the gateway knows them: hashes, no secrets."""
+    return [
+        Key(
+            name=entry.name,
+            hash=entry.secret_hash,
+            models=entry.models,
+            rpm=entry.rpm,
+            tpm=entry.tpm,
+            daily_tokens=entry.daily_tokens,
+            max_concurrent=entry.max_concurrent,
+            weight=entry.weight,
+            max_priority=Priority[entry.max_priority.upper()],
+            expires_at=None if entry.expires is None else entry.expires.timestamp(),
+        )
+        for entry in keys_in_force(settings, env_keys)
+    ]
 
 
 def _handle_signals(state: DaemonState, host: EngineHost, watch: EditWatch) -> None:

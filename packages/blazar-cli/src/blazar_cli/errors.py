@@ -75,7 +75,13 @@ class ApiRefused(CliError):
     def __init__(self, text: str, *, code: str, http_status: int) -> None:
         self.code = code
         self.http_status = http_status
-        self.exit_code = ExitCode.REFUSED if http_status in {401, 403} else exit_for(code)
+        match http_status:
+            case 401 | 403:
+                self.exit_code = ExitCode.REFUSED
+            case 429:
+                self.exit_code = ExitCode.BUSY
+            case _:
+                self.exit_code = exit_for(code)
         super().__init__(text)
 
 

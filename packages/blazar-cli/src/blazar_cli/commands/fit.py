@@ -18,6 +18,7 @@ from blazar_store.settings_files import load_settings
 from blazar_store.store import Store
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor import EngineHost, Profile
+from blazar_supervisor.pulls.short_names import find_known
 
 
 @click.command()
@@ -27,9 +28,16 @@ from blazar_supervisor import EngineHost, Profile
 def fit(*, model: str, ctx: int | None, as_json: bool) -> None:
     """Say whether a model fits into memory, before loading it.
 
-    MODEL is a registered model, PATH a file that need not be. Nothing is loaded: its header, the engine's flags and
-    this machine's memory are read. The exit status is 8 if it does not fit; the text then names the ways out.
+    MODEL is a registered model, PATH a file that need not be; owner/repository shows a table of what the hub has.
+    Nothing is loaded: headers, the engine's flags and this machine's memory are read. The exit status is 8 if it does
+    not fit; the text then names the ways out.
     """
+    if _names_repository(model):
+        # Asynchronous HTTP, which a verdict on a file of this machine need not wait for.
+        from blazar_cli.repository_fit import show_repository_fit
+
+        show_repository_fit(model, as_json=as_json)
+        return
     directories, layout = here()
     settings = load_settings(directories.config_file)
     with Store(layout) as store:
@@ -53,6 +61,15 @@ def fit(*, model: str, ctx: int | None, as_json: bool) -> None:
     )
     for warning in profile.warnings:
         click.echo(warning, err=True)
+
+
+def _names_repository(model: str) -> bool:
+    """Return whether ``model`` is neither a row nor a file, and looks like a repository of the hub."""
+    _, layout = here()
+    if Path(model).exists() or ("/" not in model and find_known(model) is None) or model.startswith((".", "/", "~")):
+        return False
+    with Store(layout) as store:
+        return store.find_model(model) is None
 
 
 def _find(store: Store, model: str) -> ModelRow:

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import rich_click as click
 
+from blazar_budget import OVERHEAD_BYTES
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.errors import ApiRefused
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
 from blazar_cli.registration import describe_model, find_doubt
+from blazar_cli.weights import delete_weights
 from blazar_routing.errors import ModelNotFound
 from blazar_store.names import near_names
 from blazar_store.store import Store
 from blazar_store.types import ModelRow
+from blazar_supervisor.pulls.short_names import search_known
 
 _COLUMNS = (
     Column("NAME"),
@@ -25,6 +28,14 @@ _COLUMNS = (
     Column("SIZE", right=True),
     Column("CONTEXT", right=True),
     Column("CAPABILITIES"),
+)
+
+_FOUND_COLUMNS = (
+    Column("NAME"),
+    Column("PARAMS", right=True),
+    Column("AT 4 BIT", right=True),
+    Column("REPOSITORY"),
+    Column("ABOUT"),
 )
 
 
@@ -146,9 +157,10 @@ def show(*, name: str, as_json: bool) -> None:
 
 @models.command("rm")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_model)
+@click.option("--weights", is_flag=True, help="Delete the files too, although Blazar did not fetch them.")
 @json_option
-def remove(*, names: tuple[str, ...], as_json: bool) -> None:
-    """Forget models; their files stay where they are.
+def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
+    """Forget models. Files that Blazar pulled are deleted, others stay where they are.
 
     A model that is loaded is unloaded first, after the answers in progress.
     """
@@ -163,11 +175,46 @@ def remove(*, names: tuple[str, ...], as_json: bool) -> None:
                 with suppress(ApiRefused):
                     daemon.unload(row.name)
             removed.append(store.remove_model(row.name))
+        left = store.list_models()
+    deleted = {row.name for row in removed if (row.pulled or weights) and delete_weights(row, left)}
     if as_json:
         show_json([as_plain(row) for row in removed])
         return
     for row in removed:
-        click.echo(f"Forgot model '{row.name}'. Its file stays: {row.path}")
+        if row.name in deleted:
+            click.echo(f"Removed model '{row.name}' and its files ({human_bytes(row.size_bytes)}).")
+        else:
+            click.echo(f"Forgot model '{row.name}'. Its file stays: {row.path}")
+
+
+@models.command()
+@click.argument("words", nargs=-1)
+@click.option("--fits", is_flag=True, help="Only those whose 4 bit file fits into this machine's memory.")
+@json_option
+def search(*, words: tuple[str, ...], fits: bool, as_json: bool) -> None:
+    """Search the short names that `blazar pull` knows. Works offline.
+
+    Any other model is pulled by its repository: `blazar pull owner/repository`.
+    """
+    found = search_known(" ".join(words))
+    if fits:
+        from blazar_cli.pulling import machine_memory
+
+        memory = machine_memory()
+        room = 0.85 * max(memory.ram_bytes, memory.device_bytes) - OVERHEAD_BYTES
+        found = tuple(model for model in found if model.q4_bytes < room)
+    if as_json:
+        show_json([asdict(model) for model in found])
+        return
+    cells = [
+        (model.name, human_count(model.parameters), f"~{human_bytes(model.q4_bytes)}", model.repository, model.about)
+        for model in found
+    ]
+    show_table(
+        _FOUND_COLUMNS,
+        cells,
+        empty="No short name matches. Name a repository of the hub instead: `blazar pull owner/repository`.",
+    )
 
 
 def _required(store: Store, name: str) -> ModelRow:

@@ -13,6 +13,7 @@ from blazar_cli.chat.settings import ChatSettings, chat_body
 from blazar_cli.client import CHAT, DaemonClient
 from blazar_cli.commands.options import complete_model, host_option
 from blazar_cli.local import connect
+from blazar_cli.pull_client import ensure_model
 
 
 @click.command()
@@ -47,8 +48,9 @@ def run(
 ) -> None:
     """Ask a model, or chat with it.
 
-    With PROMPT, or with text on standard input, it answers once; standard input comes before PROMPT. On a terminal
-    without PROMPT it starts a chat: Ctrl-C stops an answer, /bye leaves, /help tells the rest.
+    A model that is not here is pulled first if MODEL is owner/repository[:QUANT] or a short name. With PROMPT, or
+    with text on standard input, it answers once; standard input comes before PROMPT. On a terminal without PROMPT it
+    starts a chat: Ctrl-C stops an answer, /bye leaves, /help tells the rest.
     """
     settings = ChatSettings(
         system=system,
@@ -63,6 +65,7 @@ def run(
     )
     client = connect(host)
     text = _question(prompt)
+    model = ensure_model(client, model)
     if text is None:
         _chat(client, model, settings)
     else:

@@ -44,8 +44,8 @@ def open_door_warning(address: Address) -> str:
     """Return what to say when the daemon can be reached from outside and nothing guards it."""
     return (
         f"WARNING: {address.host}:{address.port} can be reached from other machines, and no key is asked for: "
-        "whoever can connect can use every model. Listen on 127.0.0.1 (`blazar serve --host 127.0.0.1`), "
-        "or let only trusted machines through with a firewall."
+        "whoever can connect can use every model. Make a key with `blazar keys add NAME`, which holds at once, "
+        "or listen on 127.0.0.1 (`blazar serve --host 127.0.0.1`)."
     )
 
 

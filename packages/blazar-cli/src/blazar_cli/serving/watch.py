@@ -41,6 +41,7 @@ class EditWatch:
         self._on_rows = on_rows
         self._on_settings = on_settings
         self._woken = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._version: int | None = None
         self.store_error: str | None = None
 
@@ -65,8 +66,9 @@ class EditWatch:
         Args:
             forced: Read both again even if they seem unchanged, and say so in the log.
         """
-        await self._look_at_settings(forced=forced)
-        await self._look_at_store(forced=forced)
+        async with self._turn:
+            await self._look_at_settings(forced=forced)
+            await self._look_at_store(forced=forced)
 
     async def _pause(self) -> bool:
         try:
