@@ -2,7 +2,9 @@
 
 import itertools
 import os
+import random
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -54,6 +56,30 @@ def test_after_an_unload_the_next_request_is_one_spawn_again(served: Served) -> 
     with ThreadPoolExecutor(8) as pool:
         assert {answer.status for answer in pool.map(lambda _: served.client.chat("m"), range(8))} == {200}
     assert model.spawns == 2
+
+
+@pytest.mark.promise("load:once")
+def test_round_after_round_with_clients_that_come_and_go_it_is_one_spawn_a_round(served: Served) -> None:
+    model = served.add_model("m", script={"load_delay_s": 0.2})
+    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    order = random.Random(28)
+
+    def come(number: int, after_s: float) -> int:
+        # Arrivals at odd moments, some of them before, some after the engine is ready.
+        time.sleep(after_s)
+        if number % 5:
+            return served.client.chat("m", max_tokens=2).status
+        served.client.send_raw(head + body).close()
+        return 200
+
+    with ThreadPoolExecutor(20) as pool:
+        for number in range(1, 6):
+            delays = [order.uniform(0, 0.4) for _ in range(20)]
+            assert set(pool.map(come, range(20), delays)) == {200}
+            served.home.ok("stop", "m")
+            eventually(lambda: not served.daemon.engines(), what="the engine has ended")
+            assert model.spawns == number
 
 
 @pytest.mark.promise("load:idle")
