@@ -10,7 +10,7 @@ from blazar_stubs import write_stub_model
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
-    for name in ("BLAZAR_HOST", "OLLAMA_HOST", "BLAZAR_API_KEY", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    for name in ("BLAZAR_HOST", "OLLAMA_HOST", "BLAZAR_API_KEY", "BLAZAR_KEYS", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     user = User(tmp_path, write_stub_model)
     monkeypatch.setenv("HOME", str(tmp_path))
