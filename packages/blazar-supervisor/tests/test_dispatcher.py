@@ -501,3 +501,39 @@ def test_leases_are_revoked_before_the_child_is_told_to_stop(scene: Scene) -> No
         assert [error.code for error in late] == ["model-stopped"]
 
     scene(story)
+
+
+def test_a_close_cuts_short_a_long_drain_that_was_begun_before(scene: Scene) -> None:
+    async def story(stage: Stage) -> None:
+        stage.limits = Limits(drain_s=2.0)
+        lease = await stage.lend()
+        told: list[LaneError] = []
+        lease.on_revoke(told.append)
+        unloading = stage.loop.create_task(stage.dispatcher.unload("m", drain_s=1000.0))
+        await stage.loop.settle()
+        closing = stage.loop.create_task(stage.dispatcher.close())
+        await stage.loop.settle()
+        await stage.pass_time(2.0)
+        assert len(told) == 1
+        assert stage.launcher.children[0].stops == 0
+        await stage.pass_time(1.0)
+        assert closing.done()
+        assert await unloading is True
+
+    scene(story)
+
+
+def test_two_models_that_arrive_together_do_not_both_take_the_last_room(scene: Scene) -> None:
+    async def story(stage: Stage) -> None:
+        stage.two_models_of_ten_gib(room_gib=12)
+        first, second = stage.ask("a"), stage.ask("b")
+        await stage.loop.settle()
+        assert [first.done(), second.done()].count(True) == 1
+        assert len(stage.launcher.alive()) == 1
+        winner, loser = (first, second) if first.done() else (second, first)
+        winner.result().release()
+        await stage.loop.settle()
+        assert loser.done()
+        assert len(stage.launcher.alive()) == 1
+
+    scene(story)

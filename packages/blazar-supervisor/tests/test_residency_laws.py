@@ -41,8 +41,10 @@ class Held:
 class Residency(RuleBasedStateMachine):
     """Clients, children and time in any order."""
 
-    @initialize(room=st.sampled_from([0, 1, 2]), drain_s=st.sampled_from([0.0, 10.0]))
-    def begin(self, room: int, drain_s: float) -> None:
+    @initialize(room=st.sampled_from([0, 1, 2]), drain_s=st.sampled_from([0.0, 10.0]), patient=st.booleans())
+    def begin(self, room: int, drain_s: float, patient: bool) -> None:
+        self.room = room
+        self.patient = patient
         self.loop = SteppedLoop()
         asyncio.set_event_loop(self.loop)
         self.planner = FakePlanner(idle_s=60.0)
@@ -111,6 +113,20 @@ class Residency(RuleBasedStateMachine):
         data.draw(st.sampled_from(self.waiting)).cancel()
         self.settle()
 
+    @precondition(lambda self: self.held and self.waiting)
+    @rule(data=st.data())
+    def leave_in_the_moment_of_the_grant(self, data: st.DataObject) -> None:
+        held = data.draw(st.sampled_from(self.held))
+        leaving = data.draw(st.sampled_from(self.waiting))
+        self.held.remove(held)
+
+        def both() -> None:
+            held.lease.release()
+            leaving.cancel()
+
+        self.call(both)
+        self.settle()
+
     @precondition(lambda self: self.held)
     @rule(data=st.data(), settle=st.booleans())
     def release(self, data: st.DataObject, settle: bool) -> None:
@@ -144,10 +160,10 @@ class Residency(RuleBasedStateMachine):
             self.loop.advance(30.0)
         self.settle()
 
-    @precondition(lambda self: any(child.asleep for child in self.launcher.alive()))
+    @precondition(lambda self: any(child.waking for child in self.launcher.alive()))
     @rule(data=st.data())
     def finish_waking(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from([child for child in self.launcher.alive() if child.asleep])).finish_waking()
+        data.draw(st.sampled_from([child for child in self.launcher.alive() if child.waking])).finish_waking()
         self.settle()
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 6.0, 25.0, 61.0, 200.0]))
@@ -189,8 +205,14 @@ class Residency(RuleBasedStateMachine):
     @invariant()
     def nothing_is_stopped_while_lent_unless_its_holder_was_told(self) -> None:
         for held in self.held:
-            if held.child.stops and not held.child.exited.is_set():
+            if held.child.stops and not held.child.died:
                 assert held.revoked
+
+    @invariant()
+    def no_more_children_than_memory_has_room_for(self) -> None:
+        # A sleeper holds next to nothing; one that loads again holds everything.
+        if self.room:
+            assert sum(child.waking or not child.asleep for child in self.launcher.alive()) <= self.room
 
     @invariant()
     def no_more_is_lent_than_there_is(self) -> None:
@@ -198,6 +220,15 @@ class Residency(RuleBasedStateMachine):
             leases = [held.lease for held in self.held if held.child is child]
             assert sum(lease._slots for lease in leases) <= 2
             assert sum(lease._cells for lease in leases) <= 100
+
+    @invariant()
+    def nothing_that_could_be_done_is_left_undone(self) -> None:
+        if hasattr(self, "dispatcher") and not any(child.exited.is_set() for child in self.launcher.children[-3:]):
+            dispatcher = self.dispatcher
+            assert (
+                dispatcher._queue.decide(dispatcher._view(), now_s=self.loop.time(), room=dispatcher._plans.victims)
+                == []
+            )
 
     @invariant()
     def whoever_waits_waits_for_something(self) -> None:
@@ -226,7 +257,7 @@ class Residency(RuleBasedStateMachine):
                 break
             for child in self.launcher.alive():
                 child.become_ready()
-                if child.asleep:
+                if child.waking:
                     child.finish_waking()
             for held in self.held:
                 self.call(held.lease.release)
@@ -234,6 +265,13 @@ class Residency(RuleBasedStateMachine):
             self.settle()
             self.loop.advance(7.0)
         assert not self.waiting, "somebody waits for ever"
+        if not self.patient:
+            return
+        for held in self.held:
+            self.call(held.lease.release)
+        self.held.clear()
+        self.settle()
+        assert all(view.in_flight == 0 for view in self.dispatcher.residents()), "a lease was lost"
 
     async def end_whatever_is_left(self) -> None:
         left = asyncio.all_tasks() - {asyncio.current_task()}
@@ -249,6 +287,7 @@ class Residency(RuleBasedStateMachine):
         await self.loop.settle()
         assert closing.done()
         await closing
+        assert all(held.revoked or held.child.died for held in self.held), "a holder was not told"
         assert self.dispatcher.residents() == ()
         assert not self.launcher.alive()
         assert all(child.cleaned for child in self.launcher.children)

@@ -16,6 +16,7 @@ from blazar_supervisor.residency.breaker import Breakers
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Lifecycle, Limits
+from blazar_supervisor.residency.planning import Plans
 from blazar_supervisor.residency.ports import Launcher, Plan, Planner
 from blazar_supervisor.residency.residence import Residence
 from blazar_supervisor.residency.states import ChildState
@@ -59,9 +60,16 @@ class Dispatcher:
         self._pumping = False
         self._again = False
         self._timer: asyncio.TimerHandle | None = None
-        self._lifecycle = Lifecycle(
+        self._plans = Plans(
             census=self._census,
             planner=planner,
+            waiting=self._queue.waiting,
+            max_loaded=lambda: limits().max_loaded,
+            clock=clock,
+        )
+        self._lifecycle = Lifecycle(
+            census=self._census,
+            plans=self._plans,
             launcher=launcher,
             breakers=self._breakers,
             limits=limits,
@@ -113,7 +121,7 @@ class Dispatcher:
             self._waiters.pop(place, None)
             if self._queue.withdraw(place):
                 if self._queue.waiting(model) == 0:
-                    self._lifecycle.forget_plan(model)
+                    self._plans.forget(model)
                 self._decide()
 
     def released(self, residence: Residence) -> None:
@@ -154,7 +162,7 @@ class Dispatcher:
             while self._again:
                 self._again = False
                 self._ask_drowsy()
-                for decision in self._queue.decide(self._view(), now_s=self._clock(), room=self._lifecycle.room):
+                for decision in self._queue.decide(self._view(), now_s=self._clock(), room=self._plans.victims):
                     self._again = True
                     match decision:
                         case Grant(place=place):
@@ -211,7 +219,7 @@ class Dispatcher:
     def _refuse_all(self, model: str, error: LaneError) -> None:
         for place in self._queue.withdraw_all(model):
             self._refuse(place, error)
-        self._lifecycle.forget_plan(model)
+        self._plans.forget(model)
 
     # What the lifecycle tells
 
@@ -245,7 +253,7 @@ class Dispatcher:
             return
         now_s = self._clock()
         moments = [at for residence in self._census for at in self._moments(residence, now_s)]
-        next_s = self._queue.next_event_s(self._view(), self._lifecycle.room)
+        next_s = self._queue.next_event_s(self._view(), self._plans.victims)
         if next_s is not None:
             moments.append(next_s)
         if moments:
@@ -327,7 +335,7 @@ class Dispatcher:
         error = ModelStopped(model=model)
         self._refuse_all(model, error)
         self._breakers.forget(model)
-        self._lifecycle.forget_refusals(model)
+        self._plans.forget_refusals(model)
         residences = self._census.of_model(model)
         for residence in residences:
             self._lifecycle.stop(residence, drain_s=drain_s, error=error, reason="somebody said so")
@@ -343,7 +351,7 @@ class Dispatcher:
         Raises:
             LaneError: What a request would be refused with.
         """
-        return await self._lifecycle.explain(model)
+        return await self._plans.explain(model)
 
     async def close(self) -> None:
         """Refuse whoever waits, drain, stop every child, and return when all are reaped."""
@@ -359,7 +367,7 @@ class Dispatcher:
                 residence, drain_s=self._limits().drain_s, error=error, reason="the daemon stops", clean=False
             )
             self._forget_failed(residence)
-        await self._lifecycle.all_gone()
+        await self._lifecycle.all_gone(drain_s=self._limits().drain_s)
 
     def _forget_failed(self, residence: Residence) -> None:
         if residence.state is ChildState.FAILED:

@@ -10,15 +10,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from blazar_routing.errors import InternalError, LaneError, ModelDoesNotFit
+from blazar_routing.errors import InternalError, LaneError
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.residency.breaker import HEALTHY_AFTER_S, Breakers
 from blazar_supervisor.residency.census import Census
-from blazar_supervisor.residency.eviction import Room
-from blazar_supervisor.residency.ports import Child, Launcher, Plan, Planner, StartFailed
+from blazar_supervisor.residency.planning import Plans
+from blazar_supervisor.residency.ports import Child, Launcher, Plan, StartFailed
 from blazar_supervisor.residency.residence import Owner, Residence
 from blazar_supervisor.residency.states import ChildState
-from blazar_supervisor.residency.wording import pinned_verdict
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +29,6 @@ _CONDEMNED_GRACE_S = 2.0
 
 _LAUNCHES = 3
 """Tries to find a port that nobody takes first."""
-
-_REPROBES = 3
-_REPROBE_PAUSE_S = 0.5
-_RECENT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Lifecycle:
         self,
         *,
         census: Census,
-        planner: Planner,
+        plans: Plans,
         launcher: Launcher,
         breakers: Breakers,
         limits: Callable[[], Limits],
@@ -87,7 +82,7 @@ class Lifecycle:
     ) -> None:
         self.hurry = asyncio.Event()
         self._census = census
-        self._planner = planner
+        self._plans = plans
         self._launcher = launcher
         self._breakers = breakers
         self._limits = limits
@@ -95,38 +90,8 @@ class Lifecycle:
         self._audience = audience
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: dict[asyncio.Task[None], str] = {}
-        self._plans: dict[str, Plan] = {}
-        self._refused_by: dict[str, frozenset[str]] = {}
         self._starts = 0
-        self._last_gone_s = float("-inf")
-
-    # Room
-
-    def room(self, model: str) -> tuple[str, ...]:
-        """Return the models that would have to go for ``model``; empty while its needs are unknown."""
-        residence = self._census.find(model)
-        if residence is not None and residence.state is ChildState.SLEEPING:
-            plan = residence.plan
-        else:
-            plan = self._plans.get(model)
-        if plan is None:
-            return ()
-        victims = self._room_for(model, plan).victims
-        found = (self._census.find(key) for key in victims)
-        return tuple(dict.fromkeys(residence.model for residence in found if residence is not None))
-
-    def _room_for(self, key: str, plan: Plan) -> Room:
-        return self._census.room(
-            key, plan.need, waiting=self._audience.waiting_for, max_loaded=self._limits().max_loaded
-        )
-
-    def forget_refusals(self, model: str) -> None:
-        """Try every engine build again: their owner may have changed one."""
-        self._refused_by.pop(model, None)
-
-    def forget_plan(self, model: str) -> None:
-        """Nobody waits for the model any more: plan anew when somebody does."""
-        self._plans.pop(model, None)
+        self._no_more_draining = asyncio.Event()
 
     # Coming up
 
@@ -146,23 +111,18 @@ class Lifecycle:
         self._starts += 1
         residence = Residence(self._audience, key=model, model=model, order=self._starts, now_s=self._clock())
         self._census.enter(residence)
-        self._work(residence, self._bring_up(residence, may_call_off=not evict), f"start {model}")
+        self._work(residence, self._bring_up(residence), f"start {model}")
 
-    async def _bring_up(self, residence: Residence, *, may_call_off: bool) -> None:
+    async def _bring_up(self, residence: Residence) -> None:
         try:
-            plan = self._plans.pop(residence.model, None)
+            plan = await self._plans.settle(residence.key, residence.model)
             if plan is None:
-                plan = await self._make_plan(residence)
-                if may_call_off and self._room_for(residence.key, plan).victims:
-                    # Whose turn it is to go is the queue's decision; it asks for the start again.
-                    self._plans[residence.model] = plan
-                    self._call_off(residence)
-                    return
+                # Whose turn it is to go is the queue's decision; it asks for the start again.
+                self._call_off(residence)
+                return
             residence.plan = plan
             await self._others_gone(residence, plan)
-            spare = self._census.spare_host_bytes(residence.key, plan.need)
-            if spare is not None:
-                residence.plan = plan = self._planner.with_spare(plan, spare)
+            residence.plan = plan = self._plans.with_spare(residence.key, plan)
             await self._launch(residence, plan)
         except LaneError as error:
             # Nothing was started: there is no child to show as failed.
@@ -171,31 +131,6 @@ class Lifecycle:
             self._audience.did_not_come_up(residence, error)
         except StartFailed as failure:
             await self._start_failed(residence, failure)
-
-    async def explain(self, model: str) -> Plan:
-        """Return what would be started for the model now, starting nothing.
-
-        Raises:
-            LaneError: The planner's refusal.
-        """
-        pools = await self._planner.pools()
-        children = [residence.child for residence in self._census if residence.child is not None and residence.alive]
-        private = await asyncio.gather(*(child.private_bytes() for child in children))
-        self._census.measured(pools, private=sum(private))
-        refused_by = self._refused_by.get(model, frozenset())
-        return await self._planner.plan(model, limit=self._census.limit, refused_by=refused_by)
-
-    async def _make_plan(self, residence: Residence) -> Plan:
-        for attempt in range(_REPROBES):
-            plan = await self.explain(residence.model)
-            room = self._room_for(residence.key, plan)
-            if room.possible:
-                return plan
-            # A child that has just gone may not have given its memory back yet.
-            if attempt + 1 == _REPROBES or self._clock() - self._last_gone_s > _RECENT_S:
-                raise ModelDoesNotFit(model=residence.model, verdict=pinned_verdict(plan.need, room.pinned))
-            await asyncio.sleep(_REPROBE_PAUSE_S)
-        raise AssertionError("the loop returns or raises")
 
     async def _launch(self, residence: Residence, plan: Plan) -> None:
         child = await self._come_up_somewhere(residence, plan)
@@ -261,7 +196,7 @@ class Lifecycle:
         if own:
             await asyncio.wait(own)
         while self._endings:
-            if self._census.fits_now(residence.key, plan.need, max_loaded=self._limits().max_loaded):
+            if self._plans.fits_beside_the_going(residence.key, plan):
                 return
             await asyncio.wait(tuple(self._endings), return_when=asyncio.FIRST_COMPLETED)
 
@@ -279,13 +214,9 @@ class Lifecycle:
             self._breakers.died(residence.key, now_s=self._clock(), tail=failure.tail)
         _log.warning("%s did not come up: %s", residence.key, failure.error)
         plan = residence.plan
-        if (
-            failure.cause is Cause.UNKNOWN_ARCHITECTURE
-            and plan is not None
-            and not self._refused_by.get(residence.model)
-        ):
-            # Another lane may know it: planned anew, once.
-            self._refused_by[residence.model] = frozenset({plan.profile.engine})
+        unknown = failure.cause is Cause.UNKNOWN_ARCHITECTURE
+        if unknown and plan is not None and self._plans.refuse_build(residence.model, plan.profile.engine):
+            # Another lane may know it: planned anew, once; after that the planner's refusal teaches.
             self._breakers.forget(residence.key)
             self._call_off(residence)
             return
@@ -308,7 +239,7 @@ class Lifecycle:
         self._breakers.died(residence.key, now_s=now_s, tail=failure.tail)
         residence.error = failure.error
         residence.go(ChildState.FAILED)
-        self._last_gone_s = now_s
+        self._plans.went()
         _log.error("%s died: %s", residence.key, failure.error)
         residence.stopping = self._ending(residence, child.stop(grace_s=0.0, hurry=self.hurry))
         if was_starting:
@@ -379,7 +310,7 @@ class Lifecycle:
         if residence.working is not None:
             await asyncio.wait([residence.working])
         if drain_s > 0:
-            await self._let_finish(residence, drain_s)
+            await self._let_finish(residence, drain_s, self._no_more_draining)
             residence.go(ChildState.STOPPING)
         if residence.leases and error is not None:
             for lease in tuple(residence.leases):
@@ -390,17 +321,17 @@ class Lifecycle:
             await residence.child.stop(grace_s=grace_s, hurry=self.hurry)
         residence.go(ChildState.ABSENT)
         self._census.leave(residence)
-        self._last_gone_s = self._clock()
+        self._plans.went()
         if clean:
             self._breakers.forget(residence.key)
         self._audience.changed()
 
-    async def _let_finish(self, residence: Residence, seconds: float) -> None:
-        """Wait until no lease is left, at most ``seconds``, less if there is hurry or the child is dead."""
+    async def _let_finish(self, residence: Residence, seconds: float, *unless: asyncio.Event) -> None:
+        """Wait until no lease is left, at most ``seconds``; less if there is hurry, or if the child is dead."""
         if not residence.leases:
             return
         residence.on_idle = asyncio.Event()
-        events = [residence.on_idle, self.hurry]
+        events = [residence.on_idle, self.hurry, *unless]
         if residence.child is not None:
             events.append(residence.child.exited)
         waits = [asyncio.ensure_future(event.wait()) for event in events]
@@ -417,10 +348,14 @@ class Lifecycle:
             residence, drain_s=0.0, error=error, reason="it shows no progress", clean=False, grace_s=_CONDEMNED_GRACE_S
         )
 
-    async def all_gone(self) -> None:
-        """Wait until every task of every child has ended."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+    async def all_gone(self, *, drain_s: float) -> None:
+        """Wait until every task of every child has ended; stops begun earlier drain no longer than ``drain_s`` more."""
+        timer = asyncio.get_running_loop().call_later(drain_s, self._no_more_draining.set)
+        try:
+            while self._tasks:
+                await asyncio.wait(tuple(self._tasks))
+        finally:
+            timer.cancel()
 
     def _work(self, residence: Residence, work: Coroutine[object, object, None], name: str) -> None:
         residence.working = task = self._new_task(work, name)

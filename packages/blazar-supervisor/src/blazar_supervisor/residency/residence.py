@@ -188,6 +188,11 @@ class Residence:
         return self.state not in {ChildState.ABSENT, ChildState.FAILED}
 
     @property
+    def is_asleep(self) -> bool:
+        """Whether it is known to sleep."""
+        return self.state is ChildState.SLEEPING
+
+    @property
     def reported(self) -> Bytes:
         """What the engine says it holds; what was budgeted until it says so, nothing while it sleeps."""
         if self.state is ChildState.SLEEPING or self.plan is None:

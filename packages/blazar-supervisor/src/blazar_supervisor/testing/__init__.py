@@ -124,6 +124,9 @@ class FakeChild:
         asleep: Whether it sleeps.
         wakes: How often it was woken.
         works: Whether :meth:`moved` finds it at work.
+        cleaned: Whether its files are gone.
+        died: Whether it ended by itself.
+        waking: Whether it loads its model again.
     """
 
     stubborn = False
@@ -138,6 +141,8 @@ class FakeChild:
         self.wakes = 0
         self.works = True
         self.cleaned = False
+        self.died = False
+        self.waking = False
         self._plan = plan
         self._pid = pid
         self._ready = asyncio.Event()
@@ -183,11 +188,12 @@ class FakeChild:
 
     def finish_waking(self) -> None:
         """Finish the load after a sleep."""
-        self.asleep = False
+        self.asleep = self.waking = False
         self._awake.set()
 
     def die(self) -> None:
         """End by itself."""
+        self.died = True
         self._wake_fails = self.asleep
         self._exited.set()
         self._ready.set()
@@ -226,6 +232,7 @@ class FakeChild:
     async def wake(self) -> None:
         """Wait for :meth:`finish_waking`."""
         self.wakes += 1
+        self.waking = True
         await self._awake.wait()
         if self._exited.is_set():
             raise self.death()
