@@ -18,6 +18,7 @@ from blazar_gateway.ports import (
     ModelRegistry,
     ResponseMemory,
 )
+from blazar_gateway.telemetry import Telemetry
 from blazar_gateway.traffic import Traffic
 
 
@@ -35,6 +36,7 @@ class Gateway:
         children: Connections to engines.
         traffic: What is in hand.
         admission: The keys, and what they have used.
+        telemetry: What was measured.
         key_registry: May change the keys, or ``None`` where nobody may over HTTP.
         memory: Remembers responses, or ``None`` where that is switched off.
         registry: May change the model rows, or ``None`` where nobody may over HTTP.
@@ -49,6 +51,7 @@ class Gateway:
     children: Children = field(default_factory=Children)
     traffic: Traffic = field(default_factory=Traffic)
     admission: Admission = field(default_factory=Admission)
+    telemetry: Telemetry = field(default_factory=Telemetry)
     key_registry: KeyRegistry | None = None
     registry: ModelRegistry | None = None
     memory: ResponseMemory | None = None
@@ -73,5 +76,7 @@ KEY = web.RequestKey("key", Key)
 """The key that a request was let in with; absent on an open gateway and for the owner."""
 METERED = web.RequestKey("metered", bool)
 """Present where the request is work for an engine."""
+BEGAN_S = web.RequestKey("began_s", float)
+"""When the request's head was there, on the monotonic clock."""
 PAGE_ORIGIN = web.RequestKey("page_origin", str)
 """The origin of the web page that calls, once it has been found to be allowed."""

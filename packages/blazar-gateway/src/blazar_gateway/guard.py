@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
@@ -18,7 +19,7 @@ from blazar_gateway.access.policy import FREE, KEYS, MANAGING, plain_path
 from blazar_gateway.access.policy import METERED as METERED_PATHS
 from blazar_gateway.access.rate_headers import rate_headers
 from blazar_gateway.access.secrets import carried_secret
-from blazar_gateway.context import GATEWAY, KEY, METERED, PAGE_ORIGIN, REQUEST_ID, Gateway
+from blazar_gateway.context import BEGAN_S, GATEWAY, KEY, METERED, PAGE_ORIGIN, REQUEST_ID, Gateway
 from blazar_gateway.error_responses import (
     EngineRefusal,
     WireError,
@@ -41,6 +42,9 @@ from blazar_routing.errors import (
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger("blazar.gateway")
+
+_LEFT = 499
+"""A client that left before its answer had ended."""
 
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 
@@ -68,6 +72,20 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     request[REQUEST_ID] = new_request_id()
     traffic = gateway.traffic
     traffic.requests += 1
+    request[BEGAN_S] = began_s = time.perf_counter()
+    status = _LEFT
+    try:
+        response = await _answered(request, handler, gateway)
+        status = response.status
+        return response
+    finally:
+        traffic.requests -= 1
+        traffic.served += 1
+        gateway.telemetry.ended(_route_of(request), status, time.perf_counter() - began_s)
+
+
+async def _answered(request: web.Request, handler: Handler, gateway: Gateway) -> web.StreamResponse:
+    traffic = gateway.traffic
     try:
         if not gateway.control:
             _check_caller(request, gateway)
@@ -94,14 +112,11 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         # The client has gone. Sending anything fails quietly in the server, which then closes the connection; raising
         # would make it log a traceback for what is everyday.
         traffic.abandoned += 1
-        return web.Response(status=499)
+        return web.Response(status=_LEFT)
     except Exception:  # noqa: BLE001 - a fault of our own has to become an answer; this is the outermost place
         request_id = request[REQUEST_ID]
         _log.exception("%s %s %s failed", request_id, request.method, request.path)
         return _failed(request, wire_error(InternalError(request_id=request_id)))
-    finally:
-        traffic.requests -= 1
-        traffic.served += 1
 
 
 async def _with_key(request: web.Request, path: str, admission: Admission, handler: Handler) -> web.StreamResponse:
@@ -127,6 +142,11 @@ async def _with_key(request: web.Request, path: str, admission: Admission, handl
         return response
     finally:
         admission.quotas.leave(key)
+
+
+def _route_of(request: web.Request) -> str:
+    """Return the label of a request: its route if it is work for an engine, so that there are few."""
+    return plain_path(request.path) if METERED in request else "other"
 
 
 def _secret_of(request: web.Request) -> str:
@@ -166,6 +186,9 @@ def _preflight(request: web.Request) -> web.Response:
 async def mark_answer(request: web.Request, response: web.StreamResponse) -> None:
     """Put onto every answer, right before it is sent, what all of them carry."""
     headers = response.headers
+    if METERED in request and not isinstance(response, web.Response):
+        opened_s = time.perf_counter() - request[BEGAN_S]
+        request.app[GATEWAY].telemetry.opened(_route_of(request), opened_s)
     key = request.get(KEY)
     if key is not None and METERED in request and (key.rpm is not None or key.tpm is not None):
         admission = request.app[GATEWAY].admission

@@ -13,8 +13,9 @@ from typing import Self
 from blazar_gateway.context import Gateway
 from blazar_gateway.ports import Lease, Watched
 from blazar_routing.errors import LaneError
-from blazar_routing.ticket import Ticket
+from blazar_routing.ticket import Priority, Ticket
 
+_CLASSES = {priority: priority.name.lower() for priority in Priority}
 _log = logging.getLogger("blazar.gateway")
 
 
@@ -65,6 +66,7 @@ class Borrowed:
             self.lease = await self._gateway.host.lend(self._ticket.model, self._ticket)
         finally:
             traffic.waiting -= 1
+        self._gateway.telemetry.lent(_CLASSES[self._ticket.priority], self.lease.queue_s)
         # Nothing below suspends, so the lease cannot be lost between here and __aexit__.
         traffic.leases += 1
         self._held = True

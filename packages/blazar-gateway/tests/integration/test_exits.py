@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from blazar_gateway.access.keyring import Key
+from blazar_gateway.context import Gateway
 from blazar_gateway.testing import (
     Exchange,
     FakeLease,
@@ -23,6 +25,7 @@ from blazar_gateway.testing import (
 )
 from blazar_routing.errors import EngineCrashed
 from blazar_routing.ticket import Ticket
+from blazar_store.key_secrets import hash_secret
 
 SLOTS = 2
 FRAMES = chat_stream(["a", "b", "c"], prompt_tokens=9)
@@ -177,7 +180,11 @@ def body_of(step: Step, number: int) -> bytes:
     ).encode()
 
 
-async def walk(steps: list[Step]) -> None:
+KEY = Key(name="alice", hash=hash_secret("alice-secret"), max_concurrent=SLOTS + 20)
+AS_ALICE = {"Authorization": "Bearer alice-secret"}
+
+
+async def walk(steps: list[Step], *, keys: list[Key]) -> None:
     async def by_number(exchange: Exchange) -> None:
         number = exchange.json["seed"]
         assert isinstance(number, int)
@@ -186,16 +193,17 @@ async def walk(steps: list[Step]) -> None:
     async with ScriptedEngine(by_number) as engine:
         host = FewSlots(engine, hangs=10_000, obituary=EngineCrashed(model="m", how="signal 9"))
         limits = PlainSettings(child_header_timeout_secs=0.03, stream_ping_secs=0.005)
-        async with serve(host, settings=limits, max_body_bytes=2000) as served:
+        async with serve(host, settings=limits, max_body_bytes=2000, keys=keys) as served:
 
             async def take(number: int, step: Step) -> None:
                 async with RawClient(served.port) as client:
-                    await client.post("/v1/chat/completions", body_of(step, number))
+                    await client.post("/v1/chat/completions", body_of(step, number), headers=AS_ALICE)
                     await step.client(client)
 
             await asyncio.gather(*(take(number, step) for number, step in enumerate(steps)))
             await served.at_rest()
             check_tokens(steps, served.gateway.traffic.completion_tokens)
+            check_accounts(served.gateway, keys)
             # The slots are free again: a request that behaves is served at once.
             steps.append(Step(answers_well, stays, stream=False, body="good"))
             await take(len(steps) - 1, steps[-1])
@@ -219,7 +227,16 @@ def check_tokens(steps: list[Step], counted: int) -> None:
     assert sum(3 for step in full if step.client is stays) <= counted <= most
 
 
+def check_accounts(gateway: Gateway, keys: list[Key]) -> None:
+    """Whoever asked is charged with exactly what was counted, and none of its places is taken any more."""
+    traffic, admission = gateway.traffic, gateway.admission
+    total = admission.ledger.totals.get(("alice" if keys else "", "m"))
+    charged = (0, 0) if total is None else (total.prompt_tokens, total.completion_tokens)
+    assert charged == (traffic.prompt_tokens, traffic.completion_tokens)
+    assert admission.quotas.running("alice") == 0
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEPS, min_size=1, max_size=14))
-def test_everything_comes_back_whatever_happens(steps: list[Step]) -> None:
-    asyncio.run(walk(list(steps)))
+@given(steps=st.lists(STEPS, min_size=1, max_size=14), keys=st.sampled_from([[], [KEY]]))
+def test_everything_comes_back_whatever_happens(steps: list[Step], keys: list[Key]) -> None:
+    asyncio.run(walk(list(steps), keys=keys))

@@ -31,7 +31,9 @@ class Admission:
 
     def tidy(self) -> None:
         """Drop what is remembered of keys that are gone and whose requests have ended."""
-        self.quotas.forget_others(frozenset(key.name for key in self.keyring.keys))
+        names = frozenset(key.name for key in self.keyring.keys)
+        self.quotas.forget_others(names)
+        self.ledger.forget_totals(names)
 
     def admit(self, key: Key | None, model: str) -> None:
         """Count a request for a model, if the key's minute and day allow it.
