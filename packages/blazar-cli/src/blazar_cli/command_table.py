@@ -40,6 +40,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("run", "run", "run", "Ask a model, or chat with it.", TALK),
     CommandEntry("demo", "demo", "demo", "Fetch a small engine and model and watch them answer.", TALK),
     CommandEntry("pull", "pull", "pull", "Fetch a model by name.", KEEP),
+    CommandEntry("import", "importing", "import_group", "Take over what other programs keep on this machine.", KEEP),
     CommandEntry("models", "models", "models", "Add, list, show and remove models.", KEEP),
     CommandEntry("engine", "engine", "engine", "Register, list, choose and remove engines.", KEEP),
     CommandEntry("fit", "fit", "fit", "Say whether a model fits into memory, before loading it.", KEEP),

@@ -1,7 +1,7 @@
 """Fetching models by name: Ollama's ``/api/pull``, and what the ``blazar`` command asks of pulls in progress."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 import orjson
@@ -58,7 +58,7 @@ async def cancel(request: web.Request) -> web.StreamResponse:
     return json_answer({"cancelled": pulls is not None and pulls.cancel(_name(body))})
 
 
-async def _moving(pulls: ModelPulls, name: str) -> AsyncIterator[PullState]:
+async def _moving(pulls: ModelPulls, name: str) -> AsyncGenerator[PullState]:
     """Yield the states of a pull from when it is known what it will fetch."""
     async for state in pulls.follow(name):
         if state.phase != "planning":

@@ -183,7 +183,9 @@ class _Run:
         await self._on_disk(lambda: self._partial.begin(identity))
         if not answer.ranged or in_one_go:
             await self._on_disk(self._partial.reset)
-        have = self._kept = self._partial.ranges.total
+        have = self._partial.ranges.total
+        # What this run itself fetched before a misfit is not of an earlier one.
+        self._kept = have if self._received == 0 else min(self._kept, have)
         self._tell()
         await self._require_room(answer.size - have)
         if answer.ranged and not in_one_go:

@@ -1,0 +1,92 @@
+"""``blazar import``: what other programs of this kind keep on this machine becomes models here, at no cost in bytes."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import rich_click as click
+
+from blazar_cli.commands.options import json_option
+from blazar_cli.errors import CliError, PathMissing
+from blazar_cli.local import here
+from blazar_cli.ollama_store import StoredModel, read_ollama_store
+from blazar_cli.output import show_json
+from blazar_cli.registration import describe_model
+from blazar_routing.errors import LaneError
+from blazar_store.layout import Layout, encode_name
+from blazar_store.names import fold_name
+from blazar_store.store import Store
+
+
+@click.group("import")
+def import_group() -> None:
+    """Take over what other programs keep on this machine."""
+
+
+@import_group.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@json_option
+def ollama(*, directory: Path | None, as_json: bool) -> None:
+    """Take over the models of an Ollama store.
+
+    DIRECTORY holds `manifests` and `blobs`; by default OLLAMA_MODELS, then ~/.ollama/models. The weights are linked,
+    not copied; where that is not possible (another file system) they are used in place. Nothing there is changed.
+    """
+    store_dir = (directory or _default_store()).expanduser().absolute()
+    if not (store_dir / "manifests").is_dir():
+        raise PathMissing(path=store_dir / "manifests")
+    _, layout = here()
+    layout.prepare()
+    done = [_take(model, layout) for model in read_ollama_store(store_dir)]
+    if as_json:
+        show_json(done)
+        return
+    for one in done:
+        click.echo(f"{one['model']}: {one['outcome']}")
+        if one["left_out"]:
+            click.echo(f"  not taken over: {one['left_out']}")
+    if not done:
+        click.echo(f"{store_dir} holds no model whose weights are there.", err=True)
+
+
+def _default_store() -> Path:
+    configured = os.environ.get("OLLAMA_MODELS")
+    return Path(configured) if configured else Path.home() / ".ollama" / "models"
+
+
+def _take(model: StoredModel, layout: Layout) -> dict[str, str]:
+    facts = {"model": model.name, "outcome": "", "left_out": ", ".join(_left_out(model))}
+    with Store(layout) as store:
+        if any(fold_name(row.name) == fold_name(model.name) for row in store.list_models()):
+            return facts | {"outcome": "there already"}
+        target = layout.models_dir / "ollama" / f"{encode_name(model.name)}.gguf"
+        weights, linked = _link(model.weights, target)
+        try:
+            row = describe_model(weights, name=model.name, mmproj=model.projector)
+        except (CliError, LaneError) as error:
+            if linked:
+                target.unlink()
+            return facts | {"outcome": f"left out: {error}"}
+        # A link of ours may be deleted with its row: Ollama's own name for the bytes stays.
+        store.add_model(replace(row, digest=model.sha256, pulled=linked and model.projector is None))
+    return facts | {"outcome": "linked" if linked else f"used in place: {weights}"}
+
+
+def _link(source: Path, target: Path) -> tuple[Path, bool]:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        target.hardlink_to(source)
+    except OSError:
+        return source, False
+    return target, True
+
+
+def _left_out(model: StoredModel) -> Sequence[str]:
+    parts = [f"{name} = {value}" for name, value in model.parameters.items()]
+    if model.system:
+        parts.append(f"the system prompt ({len(model.system)} characters; pass it with `--system`)")
+    if model.adapters:
+        parts.append(f"{model.adapters} adapter{'s' if model.adapters > 1 else ''}")
+    return parts
