@@ -42,6 +42,10 @@ class Minute:
         while self._buckets and self._buckets[0][0] <= int(now_s) - MINUTE_S:
             self.total -= self._buckets.popleft()[1]
 
+    def until_empty_s(self, now_s: float) -> int:
+        """Return whole seconds after which nothing is counted any more, 0 when nothing is."""
+        return max(1, self._buckets[-1][0] + MINUTE_S - int(now_s)) if self.total else 0
+
     def until_below_s(self, limit: int, *, now_s: float) -> int:
         """Return whole seconds after which less than ``limit`` is counted, at least 1."""
         left = self.total
@@ -153,7 +157,7 @@ class Quotas:
         for unit, minute, limit in (("requests", usage.requests, key.rpm), ("tokens", usage.tokens, key.tpm)):
             if limit is not None:
                 minute.slide(now)
-                reset_s = minute.until_below_s(1, now_s=now) if minute.total else 0
+                reset_s = minute.until_empty_s(now)
                 standings[unit] = Standing(limit, max(0, limit - minute.total), reset_s)
         return standings
 
