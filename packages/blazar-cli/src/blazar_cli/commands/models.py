@@ -1,5 +1,6 @@
 """``blazar models``: the files that can be served. Works with the daemon down; a running one notices by itself."""
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -9,12 +10,14 @@ import rich_click as click
 
 from blazar_budget import OVERHEAD_BYTES
 from blazar_cli.commands.options import complete_model, json_option
-from blazar_cli.errors import ApiRefused
+from blazar_cli.errors import ApiRefused, CliError
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
 from blazar_cli.registration import describe_model, find_doubt
+from blazar_cli.scanning import find_model_files, known_directories
 from blazar_cli.weights import delete_weights
-from blazar_routing.errors import ModelNotFound
+from blazar_routing.errors import LaneError, ModelNotFound
+from blazar_store.errors import StoreError
 from blazar_store.names import near_names
 from blazar_store.store import Store
 from blazar_store.types import ModelRow
@@ -185,6 +188,45 @@ def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
             click.echo(f"Removed model '{row.name}' and its files ({human_bytes(row.size_bytes)}).")
         else:
             click.echo(f"Forgot model '{row.name}'. Its file stays: {row.path}")
+
+
+@models.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option("--known", is_flag=True, help="Look where LM Studio and the Hugging Face libraries keep models.")
+@json_option
+def scan(*, directory: Path | None, known: bool, as_json: bool) -> None:
+    """Register every model below a directory, where it is.
+
+    A split set becomes one model, a projector goes with the model beside it. What is registered already stays as it
+    is; what no engine could load is left out and said.
+    """
+    places = [directory.expanduser().absolute()] if directory is not None else []
+    if known:
+        places += known_directories(os.environ, Path.home())
+    if not places:
+        raise click.UsageError("name a directory, or look in the known ones with --known.")
+    _, layout = here()
+    added, left_out = [], []
+    with Store(layout) as store:
+        for path, mmproj in (found for place in places for found in find_model_files(place)):
+            if any(path in row.shards for row in store.list_models()):
+                continue
+            try:
+                row = describe_model(path, mmproj=mmproj)
+                store.add_model(row)
+            except (CliError, LaneError, StoreError) as error:
+                left_out.append(str(error))
+            else:
+                added.append(row)
+    if as_json:
+        show_json({"added": [as_plain(row) for row in added], "left_out": left_out})
+        return
+    for row in added:
+        click.echo(f"Added model '{row.name}': {row.path}")
+    for text in left_out:
+        click.echo(text, err=True)
+    if not added:
+        click.echo(f"Nothing new below {', '.join(map(str, places))}.", err=True)
 
 
 @models.command()
