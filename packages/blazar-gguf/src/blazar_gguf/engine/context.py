@@ -6,6 +6,7 @@ A graph assertion aborts the whole process, so each rule here is about a file th
 from collections.abc import Iterator
 from typing import Final
 
+from blazar_gguf.engine.keys import architectures
 from blazar_gguf.engine.names import names
 from blazar_gguf.engine.objection import abortion
 from blazar_gguf.meta import GgufMeta
@@ -22,6 +23,12 @@ _COMPANIONS: Final = names("companions")
 _LATENT: Final = frozenset({"deepseek2", "mistral4", "deepseek32", "glm-dsa", "kimi-linear", "minicpm3"})
 _CONV_BIAS: Final = frozenset({"falcon-h1", "granitehybrid", "nemotron_h", "nemotron_h_moe"})
 """Architectures in which the bias of the convolution may be absent when loading and may not when computing."""
+
+_GATING: Final = frozenset({1, 2, 3, 4})
+"""Values of ``expert_gating_func``: softmax, sigmoid, softmax over weights, square root of softplus."""
+
+_DEFAULT_GATING: Final = names("default-gating")
+"""Architectures that choose one themselves when the key is absent or 0."""
 
 _OPTIONAL_DENSE: Final = frozenset({"mimo2", "step35"})
 """Architectures whose blocks have a dense feed-forward part unless they have experts, which only the graph knows."""
@@ -82,10 +89,24 @@ def _late(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
         "head-sizes",
         f"key heads have {m.key_length} elements and value heads {m.value_length}; the engine asserts that they agree",
     )
+    yield from _late_experts(m)
     yield from _late_attention(m)
     yield from _late_recurrent(m)
     yield from _late_sharing(m)
     yield from _late_tensors(m)
+
+
+def _late_experts(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
+    """How experts are chosen: a number the graph must know."""
+    reads = any(rule.suffix == "expert_gating_func" for rule in architectures().get(m.architecture, ()))
+    if not reads or not m.expert_count:
+        return
+    given = m.arch_int("expert_gating_func")
+    yield (
+        given not in _GATING and not (given == 0 and m.architecture in _DEFAULT_GATING),
+        "expert-gating",
+        f"expert_gating_func is {given}; the engine aborts on a number it does not know",
+    )
 
 
 def _late_sharing(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
@@ -111,9 +132,16 @@ def _late_tensors(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
     """Tensors the loader does not insist on and the graph uses all the same."""
     there = frozenset(t.name for t in m.tensors)
     wanted: list[str] = []
-    for i, recurrent in enumerate(m.recurrent_layers):
+    trunk = max(0, m.layer_count - m.nextn_predict_layers)
+    for i, recurrent in enumerate(m.recurrent_layers[:trunk]):
+        if m.architecture == "rwkv6" and f"blk.{i}.time_mix_lerp_w.weight" not in there:
+            wanted.append(f"blk.{i}.time_mix_lerp_fused.weight")
         if m.architecture in _CONV_BIAS and recurrent:
             wanted.append(f"blk.{i}.ssm_conv1d.bias")
+        if m.architecture in _DELTA and recurrent and f"blk.{i}.ssm_in.weight" not in there:
+            wanted += [f"blk.{i}.attn_qkv.weight", f"blk.{i}.attn_gate.weight"]
+        if m.architecture == "phi3" and f"blk.{i}.attn_qkv.weight" not in there:
+            wanted += [f"blk.{i}.attn_{part}.weight" for part in ("q", "k", "v")]
         if m.architecture in _OPTIONAL_DENSE and f"blk.{i}.ffn_gate_inp.weight" not in there:
             wanted += [f"blk.{i}.ffn_{part}.weight" for part in ("up", "down")]
     missing = [name for name in wanted if name not in there]
@@ -166,6 +194,12 @@ def _late_recurrent(m: GgufMeta) -> Iterator[tuple[bool, str, str]]:
             f"tensor 'blk.{bare[:1]}.ssm_conv1d.bias' is missing, and the engine uses it unchecked",
         )
     if arch in _DELTA:
+        value = dims.state_size * dims.time_step_rank
+        yield (
+            dims.inner_size != value,
+            "ssm-size",
+            f"ssm.inner_size is {dims.inner_size}, the engine asserts {value} (state_size x time_step_rank)",
+        )
         yield (
             dims.group_count == 0 or dims.time_step_rank % dims.group_count != 0,
             "ssm-size",

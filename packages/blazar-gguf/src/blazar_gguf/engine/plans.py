@@ -175,7 +175,8 @@ class Expectation:
                 must = required and item.required and not skipped
                 yield from self._projections(prefix, sizes["e"], dims, required=must, both=skipped)
             else:
-                yield Wanted(prefix + item.name, dims, required and item.required)
+                side, slash, name = item.name.rpartition("/")
+                yield Wanted(f"{side}.{prefix}{name}" if slash else prefix + name, dims, required and item.required)
 
     def _projections(
         self, prefix: str, width: int, outputs: tuple[int, ...], *, required: bool, both: bool
@@ -202,6 +203,8 @@ class Expectation:
                 return True
             case "first":
                 return i == 0
+            case "decoder":
+                return i < m.arch_int("decoder_block_count", m.block_count)
             case "nextn":
                 return i >= sizes.trunk_layers
             case "moe":

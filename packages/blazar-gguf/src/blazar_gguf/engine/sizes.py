@@ -107,6 +107,7 @@ class Sizes:
             "eo": m.arch_int("embedding_length_out") or e,
             "d2": m.arch_int("dense_2_feat_out"),
             "d3": m.arch_int("dense_3_feat_in"),
+            "rb": m.arch_int("attention.relative_buckets_count"),
             "cls": self._labels(),
             "tt": self._token_types(),
         }
