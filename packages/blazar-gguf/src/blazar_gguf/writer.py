@@ -4,12 +4,12 @@ To change the metadata of an existing file without touching its weights see :mod
 """
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, Final, Self
 
 from blazar_gguf.encoding import MAX_NAME_BYTES, Encoder, PlainValue, Typed
 from blazar_gguf.errors import GgufWriteError
@@ -21,6 +21,8 @@ from blazar_gguf.walk import MAGIC, MAX_DIMS
 
 Data = bytes | bytearray | memoryview | Callable[[], Iterable[bytes]]
 """A tensor's data: bytes, or a function that produces them in pieces when the file is written."""
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +163,21 @@ class GgufWriter:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a temporary file beside ``path`` that takes its place when the block ends without an error."""
+    """Open a temporary file beside ``path`` that takes its place when the block ends without an error.
+
+    The bytes are on the disk before the name changes hands, so a crash leaves the old file or the new one.
+    """
     target = Path(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
+    descriptor = os.open(temporary, _CREATE, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o7777)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
