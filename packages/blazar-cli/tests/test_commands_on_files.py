@@ -119,13 +119,28 @@ def test_the_shell_completes_commands_and_models(user: User, monkeypatch: pytest
 
 def test_fit_answers_for_a_row_and_for_a_file_that_is_none(user: User) -> None:
     path = user.add_model("m", context_length=4096)
-    assert user.blazar("fit", "m").status == 7
-    user.ok("engine", "add-local", install_stub(user.root / "engine"))
     by_name, by_path = user.json("fit", "m"), user.json("fit", path)
     assert by_name["ctx_tokens"] == by_path["ctx_tokens"] <= 4096
     assert user.json("fit", "m", "--ctx", "1024")["ctx_tokens"] == 1024
-    assert "verdict" in user.ok("fit", "m")
+    assert "It fits." in user.ok("fit", "m")
     assert user.blazar("fit", "nowhere").status == 6
+    assert user.blazar("fit", "http://127.0.0.1:1/m.gguf").status == 12
+
+
+def test_fit_reckons_with_what_is_asked_for(user: User) -> None:
+    user.add_model("m", context_length=4096)
+    wide = user.json("fit", "m", "--ctx", "4096", "--gpu", "8")
+    narrow = user.json("fit", "m", "--ctx", "2048", "--gpu", "8", "--parallel", "1")
+    assert [device["device"] for device in wide["devices"]] == ["GPU0", "host"]
+    assert (wide["slots"], narrow["slots"]) == (4, 1)
+    assert narrow["kv_bytes"] < wide["kv_bytes"]
+    impossible = user.blazar("fit", "m", "--cache-type", "q8_0")
+    assert impossible.status == 8
+    assert "does not divide this model's heads of 16" in impossible.out
+    refused = user.blazar("fit", "m", "--ctx", "4096", "--gpu", "0.1")
+    assert refused.status == 8
+    assert "It does not fit" in refused.out
+    assert "|" in refused.out
 
 
 def test_config_shows_whose_a_value_is(user: User) -> None:

@@ -1,36 +1,45 @@
-"""``blazar fit``: the memory verdict, by the very decision that a load goes through. Works with the daemon down."""
+"""``blazar fit``: the memory verdict as a picture. Works with the daemon down and without an engine."""
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import rich_click as click
 
+from blazar_budget import CacheType, Refuse, verdict_facts
+from blazar_budget.shape import read_context_length
 from blazar_cli.commands.options import complete_model, json_option
+from blazar_cli.exit_codes import ExitCode
 from blazar_cli.local import here
-from blazar_cli.output import human_bytes, human_count, show_facts, show_json
-from blazar_cli.registration import describe_model
-from blazar_routing.errors import ModelNotFound
-from blazar_store.layout import Layout
-from blazar_store.names import near_names
-from blazar_store.settings import ModelSettings, Settings
+from blazar_cli.memory_picture import picture, verdict_words
+from blazar_cli.memory_question import Answered, Wish, ask_about_row, ask_about_url
+from blazar_cli.output import show_json
 from blazar_store.settings_files import load_settings
 from blazar_store.store import Store
-from blazar_store.types import EngineRow, ModelRow
-from blazar_supervisor import EngineHost, Profile
 from blazar_supervisor.pulls.short_names import find_known
 
 
 @click.command()
-@click.argument("model", metavar="MODEL|PATH", shell_complete=complete_model)
-@click.option("--ctx", type=click.IntRange(256), help="For this context, in tokens, instead of the largest that fits.")
+@click.argument("model", metavar="MODEL|FILE|URL|OWNER/REPOSITORY", shell_complete=complete_model)
+@click.option("--ctx", type=click.IntRange(1), help="For this context, in tokens; else the largest that fits.")
+@click.option("--cache-type", type=click.Choice([str(kind) for kind in CacheType]), help="Type of the K and V cache.")
+@click.option("--parallel", type=click.IntRange(1, 256), help="Slots; else what the settings say.")
+@click.option("--gpu-layers", type=click.IntRange(0), help="Layers on accelerators; else as many as there are.")
+@click.option("--gpu", "gpus", multiple=True, type=click.FloatRange(0.1), help="An accelerator of so many GiB instead.")
 @json_option
-def fit(*, model: str, ctx: int | None, as_json: bool) -> None:
+def fit(
+    *,
+    model: str,
+    ctx: int | None,
+    cache_type: str | None,
+    parallel: int | None,
+    gpu_layers: int | None,
+    gpus: tuple[float, ...],
+    as_json: bool,
+) -> None:
     """Say whether a model fits into memory, before loading it.
 
-    MODEL is a registered model, PATH a file that need not be; owner/repository shows a table of what the hub has.
-    Nothing is loaded: headers, the engine's flags and this machine's memory are read. The exit status is 8 if it does
-    not fit; the text then names the ways out.
+    MODEL is a registered model, FILE one that need not be, URL an https address of which only the header is read;
+    OWNER/REPOSITORY shows a table of what the hub has. Nothing is loaded. The exit status is 8 if it does not fit;
+    the text then names the ways out.
     """
     if _names_repository(model):
         # Asynchronous HTTP, which a verdict on a file of this machine need not wait for.
@@ -38,69 +47,42 @@ def fit(*, model: str, ctx: int | None, as_json: bool) -> None:
 
         show_repository_fit(model, as_json=as_json)
         return
-    directories, layout = here()
-    settings = load_settings(directories.config_file)
-    with Store(layout) as store:
-        row = _find(store, model)
-        engines = store.list_engines()
-    if ctx is not None:
-        settings = _with_ctx(settings, row.name, ctx)
-    profile = asyncio.run(_explain(layout, settings, row, engines))
+    wish = Wish(ctx=ctx, cache_type=cache_type, parallel=parallel, gpu_layers=gpu_layers, gpus_gib=gpus)
+    if model.startswith(("https://", "http://")):
+        answered = ask_about_url(model, wish)
+    else:
+        directories, layout = here()
+        with Store(layout) as store:
+            answered = ask_about_row(store, load_settings(directories.config_file), model, wish)
     if as_json:
-        show_json(_as_plain(row, profile))
-        return
-    device = f", {human_bytes(profile.need_device_bytes)} on accelerators" if profile.need_device_bytes else ""
-    trained = f" (trained for {row.ctx_train})" if row.ctx_train is not None else ""
-    show_facts(
-        [
-            ("model", f"{row.name} ({row.arch}, {human_count(row.params)} parameters, {row.quant or 'unknown'})"),
-            ("context", f"{profile.ctx_tokens} tokens{trained}"),
-            ("needs", f"{human_bytes(profile.need_host_bytes)} of main memory{device}"),
-            ("verdict", profile.verdict or "it fits"),
-        ]
+        show_json({"model": answered.name, "ctx_tokens": answered.launch.ctx, **verdict_facts(answered.verdict)})
+    else:
+        _show(answered)
+    if isinstance(answered.verdict, Refuse):
+        raise SystemExit(ExitCode.DOES_NOT_FIT)
+
+
+def _show(answered: Answered) -> None:
+    trained = read_context_length(answered.meta)
+    about = f" (trained for {trained:,})" if trained else ""
+    slots = answered.launch.parallel or 1
+    click.echo(
+        f"{answered.name}: {answered.launch.ctx:,} tokens of context{about}, {slots} slot{'s' * (slots > 1)}, "
+        f"cache {answered.launch.type_k}"
     )
-    for warning in profile.warnings:
-        click.echo(warning, err=True)
+    if answered.verdict.footprint is not None:
+        for line in picture(answered.verdict.footprint):
+            click.echo(line)
+    for words in verdict_words(answered.verdict):
+        click.echo(words)
 
 
 def _names_repository(model: str) -> bool:
-    """Return whether ``model`` is neither a row nor a file, and looks like a repository of the hub."""
-    _, layout = here()
-    if Path(model).exists() or ("/" not in model and find_known(model) is None) or model.startswith((".", "/", "~")):
+    """Return whether ``model`` is neither a row nor a file nor an address, and looks like a repository of the hub."""
+    if "://" in model or Path(model).exists() or model.startswith((".", "/", "~")):
         return False
+    if "/" not in model and find_known(model) is None:
+        return False
+    _, layout = here()
     with Store(layout) as store:
         return store.find_model(model) is None
-
-
-def _find(store: Store, model: str) -> ModelRow:
-    row = store.find_model(model)
-    if row is not None:
-        return row
-    if Path(model).exists():
-        return describe_model(Path(model))
-    raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
-
-
-def _with_ctx(settings: Settings, model: str, ctx: int) -> Settings:
-    own = settings.models.get(model, ModelSettings()).model_copy(update={"ctx": ctx})
-    return settings.model_copy(update={"models": {**settings.models, model: own}})
-
-
-async def _explain(layout: Layout, settings: Settings, row: ModelRow, engines: Sequence[EngineRow]) -> Profile:
-    # Never started: it collects no orphans and touches no running daemon's engines.
-    host = EngineHost(layout=layout, settings=lambda: settings, models=lambda _: row, engines=lambda: engines)
-    return await host.explain(row.name)
-
-
-def _as_plain(row: ModelRow, profile: Profile) -> dict[str, object]:
-    return {
-        "model": row.name,
-        "path": str(row.path),
-        "engine": profile.engine,
-        "ctx_tokens": profile.ctx_tokens,
-        "slots": profile.slots,
-        "need_host_bytes": profile.need_host_bytes,
-        "need_device_bytes": profile.need_device_bytes,
-        "verdict": profile.verdict,
-        "warnings": list(profile.warnings),
-    }
