@@ -76,8 +76,12 @@ bench *arguments:
 demo *arguments:
     @scripts/demo "$@"
 
-# Compare what blazar-gguf predicts with what a real llama-server does: `just fuzz PATH/llama-server`.
+# Fuzz the readers of model files: `just fuzz header --minutes 5` (needs atheris, which it says how to get).
 fuzz *arguments:
+    @{{ python }} scripts/fuzz "$@"
+
+# Compare what blazar-gguf predicts with what a real llama-server does: `just fuzz-engine PATH/llama-server`.
+fuzz-engine *arguments:
     @{{ python }} scripts/fuzz_engine.py "$@"
 
 # Run the admission queue on synthetic load and draw what users would feel.

@@ -99,7 +99,7 @@ def test_it_keeps_its_log_itself_and_rotates_a_large_one_at_the_start(home: Home
     home.run_dir.mkdir(parents=True)
     home.daemon_log.write_bytes(b"old\n" * (11 * 1024 * 1024 // 4))
     daemon = serve(home)
-    assert f"listening on {daemon.url}" in daemon.log()
+    eventually(lambda: f"listening on {daemon.url}" in daemon.log(), what="the new log says where it listens")
     assert "old" not in daemon.log()
     assert home.daemon_log.with_name("daemon.log.1").read_bytes().startswith(b"old\n")
 
@@ -109,8 +109,8 @@ def test_a_small_log_is_continued(home: Home, serve: Serve) -> None:
     home.run_dir.mkdir(parents=True)
     home.daemon_log.write_text("earlier\n", encoding="utf-8")
     daemon = serve(home)
+    eventually(lambda: "listening on" in daemon.log(), what="the log says where it listens")
     assert daemon.log().startswith("earlier\n")
-    assert "listening on" in daemon.log()
 
 
 @pytest.mark.promise("serve:xdg-fallback")

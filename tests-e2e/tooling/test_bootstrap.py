@@ -70,6 +70,7 @@ def test_a_python_that_is_too_old_is_passed_over(checkout: Path) -> None:
 
 
 @pytest.mark.build
+@pytest.mark.timeout(600)
 def test_without_uv_a_private_one_is_fetched_as_locked(checkout: Path) -> None:
     # sys.executable may be a virtual environment's: the script needs one that can make its own.
     python = Path(getattr(sys, "_base_executable", sys.executable))
