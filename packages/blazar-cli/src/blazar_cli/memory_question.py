@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blazar_budget import Launch, Memory, Pool, Verdict, default_context, unified_ctx_verdict
+from blazar_budget import BudgetError, Launch, Memory, Pool, Verdict, default_context, unified_ctx_verdict
 from blazar_budget.probe import probe_memory
+from blazar_budget.shape import read_context_length
 from blazar_cli.registration import describe_model
 from blazar_gguf import GgufError, GgufMeta
 from blazar_routing.errors import ModelNotFound, ModelUnreadable, NotAnEngine
@@ -102,9 +103,16 @@ def _answer(name: str, parts: Sequence[GgufMeta], launch: Launch, wish: Wish, me
         launch = launch.with_cache_type(wish.cache_type)
     if wish.gpu_layers is not None:
         launch = launch.with_gpu_layers(wish.gpu_layers)
-    ctx = default_context(meta, launch, memory, parts=parts).ctx if wish.ctx is None else wish.ctx
-    launch = launch.with_ctx(ctx)
+    launch = launch.with_ctx(_largest_context(parts, launch, memory) if wish.ctx is None else wish.ctx)
     return Answered(name, meta, launch, memory, unified_ctx_verdict(meta, launch, memory, parts=parts))
+
+
+def _largest_context(parts: Sequence[GgufMeta], launch: Launch, memory: Memory) -> int:
+    try:
+        return default_context(parts[0], launch, memory, parts=parts).ctx
+    except BudgetError:
+        # The engine refuses the settings whatever the context; the verdict says which and why.
+        return read_context_length(parts[0])
 
 
 def _memory(wish: Wish, engines: Sequence[EngineRow]) -> Memory:

@@ -149,6 +149,10 @@ class Resident(Protocol):
         """The part of it on accelerators."""
 
     @property
+    def estimate_bytes(self) -> int:
+        """What was expected of ``memory_bytes`` before the load, 0 where nothing was."""
+
+    @property
     def expires_in_s(self) -> float | None:
         """Seconds until it is unloaded if nobody asks, or ``None`` for never."""
 

@@ -24,6 +24,7 @@ class Child:
     waiting: int = 0
     memory_bytes: int = 200_000_000
     device_bytes: int = 150_000_000
+    estimate_bytes: int = 201_000_000
     expires_in_s: float | None = 300.0
     load_fraction: float | None = None
     warnings: tuple[str, ...] = ()

@@ -19,10 +19,22 @@ _COLUMNS = (
 )
 
 
+_MEMORY_COLUMNS = (
+    Column("NAME"),
+    Column("STATE"),
+    Column("ESTIMATED", right=True),
+    Column("REPORTED", right=True),
+    Column("ERROR", right=True),
+    Column("ON DEVICES", right=True),
+)
+_EMPTY = "No model is loaded. A request loads one."
+
+
 @click.command()
+@click.option("--memory", is_flag=True, help="What each load was expected to take, beside what its engine reports.")
 @host_option
 @json_option
-def ps(*, host: str | None, as_json: bool) -> None:
+def ps(*, memory: bool, host: str | None, as_json: bool) -> None:
     """List the models that are loaded.
 
     Nothing is woken or kept loaded by looking. BUSY is requests in progress of those that can be, and how many wait.
@@ -31,7 +43,10 @@ def ps(*, host: str | None, as_json: bool) -> None:
     if as_json:
         show_json(children)
         return
-    show_table(_COLUMNS, [_row(child) for child in children], empty="No model is loaded. A request loads one.")
+    if memory:
+        show_table(_MEMORY_COLUMNS, [_memory_row(child) for child in children], empty=_EMPTY)
+    else:
+        show_table(_COLUMNS, [_row(child) for child in children], empty=_EMPTY)
     for child in children:
         warnings = child.get("warnings")
         for warning in warnings if isinstance(warnings, list) else []:
@@ -50,6 +65,19 @@ def _row(child: JsonObject) -> tuple[str, ...]:
         str(child.get("context_length") or "-"),
         f"{_whole(child.get('in_flight'))}/{child.get('slots') or '-'}" + (f" +{waiting}" if waiting else ""),
         human_seconds(_seconds(child.get("expires_in_s"))),
+    )
+
+
+def _memory_row(child: JsonObject) -> tuple[str, ...]:
+    estimated, reported = _whole(child.get("size_estimated")), _whole(child.get("size"))
+    known = bool(estimated and reported and child.get("state") in {"ready", "draining"})
+    return (
+        str(child.get("child")),
+        _state(child),
+        human_bytes(estimated) if estimated else "-",
+        human_bytes(reported) if reported else "-",
+        f"{100 * (estimated - reported) / reported:+.1f}%" if known else "-",
+        human_bytes(_whole(child.get("size_vram"))),
     )
 
 

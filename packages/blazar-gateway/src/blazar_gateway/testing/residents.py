@@ -19,6 +19,7 @@ class FakeResident:
     waiting: int = 0
     memory_bytes: int = 200_000_000
     device_bytes: int = 0
+    estimate_bytes: int = 0
     expires_in_s: float | None = 300.0
     load_fraction: float | None = None
     warnings: Sequence[str] = ()

@@ -68,6 +68,7 @@ class Profile:
         cache_ram_mb: The most main memory that its prompt cache may take, beyond what is budgeted.
         need_host_bytes: Main memory it will take, as budgeted.
         need_device_bytes: Accelerator memory it will take, as budgeted.
+        estimate_bytes: What the engine is expected to report of its memory once it is up, all devices together.
         verdict: The budget's sentence, or ``""``.
         warnings: What its owner should know; shown in listings and the log.
     """
@@ -85,5 +86,6 @@ class Profile:
     cache_ram_mb: int = 0
     need_host_bytes: int = 0
     need_device_bytes: int = 0
+    estimate_bytes: int = 0
     verdict: str = ""
     warnings: tuple[str, ...] = ()

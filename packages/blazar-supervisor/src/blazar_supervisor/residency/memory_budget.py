@@ -37,12 +37,14 @@ class Budgeted:
         need: The memory it will take.
         verdict: The budget's answer in a word, or ``""`` when nothing is known of the machine.
         warnings: What its owner should know.
+        estimate_bytes: What the engine is expected to report, all devices together: the need without the reserve.
     """
 
     ctx_tokens: int
     need: Bytes
     verdict: str
     warnings: tuple[str, ...] = ()
+    estimate_bytes: int = 0
 
 
 def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory: Memory | None) -> Budgeted:
@@ -90,6 +92,9 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
         need=need_of(verdict.footprint, memory),
         verdict=verdict.answer.value,
         warnings=tuple(warnings),
+        estimate_bytes=sum(
+            demand.needed_bytes - demand.overhead_bytes + demand.compute.likely for demand in verdict.footprint.demands
+        ),
     )
 
 

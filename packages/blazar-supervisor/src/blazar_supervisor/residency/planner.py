@@ -93,6 +93,7 @@ class ModelPlanner:
             profile,
             need_host_bytes=budgeted.need.host,
             need_device_bytes=budgeted.need.device,
+            estimate_bytes=budgeted.estimate_bytes,
             verdict=budgeted.verdict,
             warnings=(*profile.warnings, *budgeted.warnings),
         )

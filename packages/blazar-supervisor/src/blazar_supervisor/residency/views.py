@@ -36,6 +36,7 @@ class ResidentView:
     waiting: int
     memory_bytes: int
     device_bytes: int
+    estimate_bytes: int
     expires_in_s: float | None
     load_fraction: float | None
     warnings: tuple[str, ...]
@@ -62,6 +63,7 @@ def resident_view(residence: Residence, *, waiting: int, now_s: float) -> Reside
         waiting=waiting,
         memory_bytes=reported.host + reported.device if alive else 0,
         device_bytes=reported.device if alive else 0,
+        estimate_bytes=profile.estimate_bytes if profile is not None else 0,
         expires_in_s=expires_in_s(residence, now_s=now_s),
         load_fraction=child.fraction() if child is not None and residence.state is ChildState.STARTING else None,
         warnings=tuple(warnings),

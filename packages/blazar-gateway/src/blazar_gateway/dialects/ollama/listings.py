@@ -55,6 +55,7 @@ def _loaded(resident: Resident, card: ModelCard | None, *, now: float) -> dict[s
         "model": resident.model,
         "size": resident.memory_bytes or (card.size_bytes if card is not None else 0),
         "size_vram": resident.device_bytes,
+        "size_estimated": resident.estimate_bytes,
         "digest": card.digest if card is not None else "",
         "details": details(card) if card is not None else {},
         "expires_at": rfc3339(now + _remaining_s(resident)),
