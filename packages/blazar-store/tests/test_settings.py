@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,18 @@ def test_file_in_another_encoding_is_refused_with_the_remedy(tmp_path: Path) -> 
 def test_directory_in_its_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="cannot be read: Is a directory"):
         load_settings(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_pipe_in_its_place_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigInvalid, match="cannot be read: it is no regular file"):
+        load_settings(path)
+
+
+def test_null_device_in_its_place_means_the_defaults() -> None:
+    assert load_settings(Path(os.devnull)) == Settings()
 
 
 def test_model_knobs_fall_from_model_to_defaults_to_global() -> None:

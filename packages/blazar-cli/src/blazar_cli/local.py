@@ -10,6 +10,7 @@ import click
 from blazar_cli.address import Address, resolve_address
 from blazar_cli.client import DaemonClient
 from blazar_store.directories import Directories, find_directories
+from blazar_store.files import read_plain_file
 from blazar_store.layout import Layout
 
 
@@ -33,8 +34,7 @@ def find_address(directories: Directories, *, flag: str | None = None, port_flag
 
 def _configured(config_file: Path) -> tuple[str | None, int | None]:
     try:
-        with config_file.open("rb") as file:
-            settings = tomllib.load(file)
+        settings = tomllib.loads(read_plain_file(config_file).decode())
     except (OSError, ValueError):
         return None, None
     host, port = settings.get("host"), settings.get("port")

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,30 @@ def make_directory(path: Path, *, mode: int = 0o777) -> None:
     with typed_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=mode, exist_ok=True)
+
+
+def read_plain_file(path: Path) -> bytes:
+    """Return the content of a regular file, without ever waiting for one: a pipe has no end that must come.
+
+    The null device counts as an empty file.
+
+    Raises:
+        OSError: It cannot be read, or is a directory, a pipe, a socket or another device.
+    """
+    # Not blocking, so that a pipe without a writer opens at once and can be told from a file.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):
+            if os.path.samestat(found, Path(os.devnull).stat()):
+                return b""
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
 
 
 def write_whole(path: Path, content: bytes, *, mode: int | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from blazar_store.errors import ConfigInvalid, ConfigProblem
+from blazar_store.files import read_plain_file
 from blazar_store.settings_fields import ModelSettings, Settings, Sources
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
@@ -36,8 +37,7 @@ def read_config(path: Path) -> str:
     """
     try:
         # Line ends as they are: an edit must not change those of a file from Windows.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return file.read()
+        return read_plain_file(path).decode("utf-8-sig")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:
