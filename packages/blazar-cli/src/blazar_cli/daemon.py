@@ -47,6 +47,7 @@ from blazar_store.env_keys import VARIABLE, parse_env_keys
 from blazar_store.errors import StoreError
 from blazar_store.layout import Layout
 from blazar_store.lock import DataDirLock, acquire_lock
+from blazar_store.responses import ResponseThread
 from blazar_store.settings import KeyEntry, Settings
 from blazar_store.settings_watch import SettingsWatch
 from blazar_store.store import Snapshot, Store
@@ -150,6 +151,7 @@ class _Daemon:
         stack.push_async_callback(host.close)
         for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run()):
             await stack.enter_async_context(_background(work))
+        memory = await self._response_memory(stack)
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
         stack.push_async_callback(pulls.close)
         make_app = partial(
@@ -160,6 +162,7 @@ class _Daemon:
             settings=lambda: self.settings.settings,
             admission=admission,
             key_registry=keys,
+            memory=memory,
         )
         public, private = make_app(control=False), make_app(control=True)
         # One set of counters: what is asked on the control socket is about the whole daemon.
@@ -176,6 +179,21 @@ class _Daemon:
                 await site.stop()
             await host.close()
         _log.info("stopped")
+
+    async def _response_memory(self, stack: AsyncExitStack) -> ResponseThread | None:
+        """Open what the Responses API remembers, or nothing where the settings keep no answers."""
+        settings = self.settings.settings
+        if not settings.responses_keep_days:
+            return None
+        memory = await asyncio.to_thread(
+            ResponseThread,
+            self.layout.responses_database,
+            cap_bytes=settings.responses_cap_mb << 20,
+            retention_s=settings.responses_keep_days * 86_400.0,
+            now=time.time,
+        )
+        stack.push_async_callback(asyncio.to_thread, memory.close)
+        return memory
 
     def _announce(self, address: Address, catalogue: LiveCatalogue, *, guarded: bool) -> None:
         self.lock.announce(address.base_url)

@@ -88,6 +88,10 @@ class Layout:
         return self.data_dir / "blazar.db"
 
     @property
+    def responses_database(self) -> Path:
+        return self.data_dir / "responses.db"
+
+    @property
     def engines_dir(self) -> Path:
         return self.data_dir / "engines"
 

@@ -220,6 +220,20 @@ class Settings(_Table):
     stream_ping_secs: int = Field(
         default=5, ge=1, le=3600, description="Seconds of silence after which a waiting stream gets a comment line."
     )
+    responses_keep_days: int = Field(
+        default=30,
+        ge=0,
+        le=3650,
+        description="Days for which answers of the Responses API are kept for `previous_response_id`; 0 keeps none.",
+        json_schema_extra=_RESTART,
+    )
+    responses_cap_mb: int = Field(
+        default=256,
+        ge=1,
+        le=1_048_576,
+        description="MiB that kept answers of the Responses API may take; the oldest go first.",
+        json_schema_extra=_RESTART,
+    )
     child_transport: Literal["tcp", "unix"] = Field(
         default="tcp", description="How engines are reached: `tcp` on the loopback, or `unix` sockets."
     )
