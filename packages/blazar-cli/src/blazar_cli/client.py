@@ -15,7 +15,7 @@ from typing import cast
 from urllib.parse import quote
 
 from blazar_cli.address import Address
-from blazar_cli.errors import AnswerBroken, ApiRefused, CliError, DaemonDown, NotBlazar
+from blazar_cli.errors import AnswerBroken, ApiRefused, CliError, DaemonDown, NotBlazar, NotText
 from blazar_cli.overriding import override
 
 CONNECT_TIMEOUT_S = 0.9
@@ -150,7 +150,7 @@ class DaemonClient:
             headers["Authorization"] = f"Bearer {self.api_key}"
         data = None
         if body is not None:
-            data = json.dumps(body).encode()
+            data = _encoded(body)
             headers["Content-Type"] = "application/json"
         prefix = "" if isinstance(connection, _SocketConnection) else self.address.path
         connection.request(method, prefix + path, data, headers)
@@ -198,6 +198,14 @@ class DaemonClient:
             return NotBlazar(url=self.url, path=path, status=response.status)
         text, code = found
         return ApiRefused(text, code=code, http_status=response.status)
+
+
+def _encoded(body: object) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        # An argument of the command line that was no UTF-8 comes as lone surrogates.
+        raise NotText(what="an argument") from error
 
 
 def read_error(raw: bytes) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@
     CliError
     ├── AddressInvalid, DaemonDown, NotBlazar, ApiRefused, AnswerBroken
     ├── BindConflict, BindRefused, PlatformUnsupported
-    ├── NotAModel, PathMissing, EngineInUse, EngineOrphaned
+    ├── NotText, NotAModel, PathMissing, EngineInUse, EngineOrphaned
     ├── PartUnavailable, ExtraMissing
     ├── ServiceManagerMissing, ServiceManagerFailed
     └── NoAccounts
@@ -66,6 +66,17 @@ class NotBlazar(CliError):
         super().__init__(
             f"the server at {url} is not a Blazar daemon: it answered {path} with status {status}. "
             "Correct the address (--host, BLAZAR_HOST or OLLAMA_HOST), or start the daemon with `blazar serve`."
+        )
+
+
+class NotText(CliError):
+    """Something to be sent is not text."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, *, what: str) -> None:
+        super().__init__(
+            f"{what} is not UTF-8 text, and only text can be sent. Convert it first, for example with iconv."
         )
 
 

@@ -12,6 +12,7 @@ from blazar_cli.chat.session import ChatSession, ReadLine
 from blazar_cli.chat.settings import ChatSettings, chat_body
 from blazar_cli.client import CHAT, DaemonClient
 from blazar_cli.commands.options import complete_model, host_option
+from blazar_cli.errors import NotText
 from blazar_cli.local import connect
 from blazar_cli.pull_client import ensure_model
 
@@ -76,7 +77,7 @@ def _question(prompt: tuple[str, ...]) -> str | None:
     """Return what to ask, or ``None`` when a person sits at the terminal and gave no prompt."""
     parts = []
     if not sys.stdin.isatty():
-        parts.append(sys.stdin.read().strip())
+        parts.append(_piped().strip())
     parts.append(" ".join(prompt).strip())
     text = "\n\n".join(part for part in parts if part)
     if text:
@@ -84,6 +85,16 @@ def _question(prompt: tuple[str, ...]) -> str | None:
     if sys.stdin.isatty() and not prompt:
         return None
     raise click.UsageError("there is nothing to ask: standard input is empty and no PROMPT was given.")
+
+
+def _piped() -> str:
+    try:
+        text = sys.stdin.read()
+        # Some locales let any byte pass, as lone surrogates, and only this finds them.
+        text.encode()
+    except UnicodeError as error:
+        raise NotText(what="standard input") from error
+    return text
 
 
 def _events(client: DaemonClient, model: str, turns: list[dict[str, str]], settings: ChatSettings) -> Generator[Event]:
