@@ -1,6 +1,7 @@
 """``blazar models``: the files that can be served. Works with the daemon down; a running one notices by itself."""
 
 import os
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -100,8 +101,8 @@ def _next_step(row: ModelRow, *, has_engine: bool) -> str:
             "or run `blazar demo` to see a tested one at work."
         )
     if local_daemon() is None:
-        return f"Start the daemon with `blazar serve`, then ask with `blazar run {row.name}`."
-    return f"Ask it with `blazar run {row.name}`."
+        return f"Start the daemon with `blazar serve`, then ask with `blazar run {shlex.quote(row.name)}`."
+    return f"Ask it with `blazar run {shlex.quote(row.name)}`."
 
 
 @models.command("list", aliases=["ls"])

@@ -1,5 +1,7 @@
 """``blazar pull``: fetch a model by name."""
 
+import shlex
+
 import rich_click as click
 
 from blazar_cli.client import DaemonClient
@@ -76,5 +78,5 @@ def _list(client: DaemonClient | None, *, as_json: bool) -> None:
 
 
 def _next_step(name: str, *, up: bool) -> str:
-    ask = f"`blazar run {name}`"
+    ask = f"`blazar run {shlex.quote(name)}`"
     return f"Ask it with {ask}." if up else f"Start the daemon with `blazar serve`, then ask with {ask}."

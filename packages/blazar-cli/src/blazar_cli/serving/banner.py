@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,8 +35,8 @@ def banner(
     if models:
         body = {"model": models[0].name, "messages": [{"role": "user", "content": "Hello"}]}
         lines += [
-            f"  ask      blazar run {models[0].name}",
-            f"           curl {address.base_url}/v1/chat/completions -d '{json.dumps(body)}'",
+            f"  ask      blazar run {shlex.quote(models[0].name)}",
+            f"           curl {address.base_url}/v1/chat/completions -d {shlex.quote(json.dumps(body))}",
         ]
     return "\n".join(lines)
 
