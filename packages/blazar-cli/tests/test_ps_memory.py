@@ -18,7 +18,9 @@ from blazar_cli.commands.ps import _memory_row
             ("m", "sleeping", "101.0 MiB", "100.0 MiB", "-", "0.0 MiB"),
             id="asleep-there-is-nothing-to-compare",
         ),
-        pytest.param({"child": "m", "state": "starting"}, ("m", "starting", "-", "-", "-", "0.0 MiB"), id="nothing-known"),
+        pytest.param(
+            {"child": "m", "state": "starting"}, ("m", "starting", "-", "-", "-", "0.0 MiB"), id="nothing-known"
+        ),
     ],
 )
 def test_rows(child: dict[str, object], expected: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import random
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -265,3 +266,21 @@ async def test_addresses_in_the_private_network_are_not_connected_to(hub: Faulty
     with pytest.raises(PullRefused, match="Nothing was fetched"):
         await fetch(hub, Wanted(url, tmp_path / "x.gguf"))
     assert hub.canary == 0
+
+
+async def test_no_network_is_said_after_a_few_tries(hub: FaultyHub, tmp_path: Path) -> None:
+    pauses: list[float] = []
+
+    async def count(seconds: float) -> None:
+        pauses.append(seconds)
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        base_url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        policy = AddressPolicy.of_sources([base_url])
+        async with open_session(policy) as session, asyncio.timeout(DEADLINE_S):
+            with pytest.raises(PullFailed, match="cannot be reached"):
+                await Downloader(session, policy, replace(QUICK, sleep=count)).fetch(
+                    Wanted(f"{base_url}/m.gguf", tmp_path / "m.gguf", 10, None, magic=b"GGUF"), lambda *_: None
+                )
+    assert len(pauses) == QUICK.attempts_to_reach

@@ -1,6 +1,6 @@
 """``blazar fit``: the memory verdict as a picture. Works with the daemon down and without an engine."""
 
-from pathlib import Path
+import os
 
 import rich_click as click
 
@@ -79,7 +79,8 @@ def _show(answered: Answered) -> None:
 
 def _names_repository(model: str) -> bool:
     """Return whether ``model`` is neither a row nor a file nor an address, and looks like a repository of the hub."""
-    if "://" in model or Path(model).exists() or model.startswith((".", "/", "~")):
+    # Also a link that leads nowhere is a file's name.
+    if "://" in model or os.path.lexists(model) or model.startswith((".", "/", "~")):
         return False
     if "/" not in model and find_known(model) is None:
         return False

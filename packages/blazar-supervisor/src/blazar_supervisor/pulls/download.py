@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from aiohttp import ClientError, ClientResponse, ClientSession
+from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientSession
 
 from blazar_routing.errors import LaneError, PullFailed, PullRefused
 from blazar_supervisor.pulls.addresses import AddressPolicy, ForbiddenAddress
@@ -301,6 +301,11 @@ class _Run:
                 if place is not None and place.at > reached:
                     failures, reached = 0, place.at
                 failures += 1
+                if self._never_reached(error) and failures > self._patience.attempts_to_reach:
+                    raise PullFailed(
+                        f"{self._wanted.url} cannot be reached: {_reason(error)}. Check the network and the address; "
+                        "`[sources]` in the configuration names a mirror."
+                    ) from error
                 if failures > self._patience.attempts:
                     raise PullFailed(
                         f"fetching {self._wanted.url} failed {failures} times in a row: {_reason(error)}. "
@@ -309,6 +314,9 @@ class _Run:
                 self._origin.forget()
                 asked_s = error.retry_after_s if isinstance(error, Failing) else None
                 await self._patience.sleep(self._patience.pause_s(failures, asked_s=asked_s))
+
+    def _never_reached(self, error: BaseException) -> bool:
+        return isinstance(error, ClientConnectorError) and not self._received and not self._partial.ranges.total
 
     async def _finish(self) -> Fetched:
         digest = await self._on_disk(self._partial.sha256)

@@ -12,6 +12,7 @@ class Patience:
 
     Attributes:
         attempts: Failures in a row, without one byte between them, after which a part is given up.
+        attempts_to_reach: The same while no connection was ever made: no network, or no such host, is said soon.
         first_s: The pause after the first failure; it doubles with each further one.
         longest_s: The longest pause.
         stall_s: Seconds without a byte after which a connection is given up.
@@ -21,6 +22,7 @@ class Patience:
     """
 
     attempts: int = 12
+    attempts_to_reach: int = 2
     first_s: float = 0.5
     longest_s: float = 30.0
     stall_s: float = 30.0
