@@ -22,6 +22,7 @@ from typing_extensions import override
 from bench_parts.pinning import pin_to
 from bench_parts.workloads import Workload
 
+_LAST_CHUNK = b"0\r\n\r\n"
 _UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
@@ -128,7 +129,7 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         self._received += data
-        if not _is_whole(self._received):
+        if not is_whole(self._received):
             return
         now = perf_counter()
         self._latencies_s.append(now - self._sent_at)
@@ -145,12 +146,16 @@ class _Client(asyncio.Protocol):
             self.ended.set_result(None)
 
 
-def _is_whole(answer: bytes) -> bool:
+def is_whole(answer: bytes) -> bool:
+    """Return whether these bytes are one whole answer, headers and body."""
     head, found, body = answer.partition(b"\r\n\r\n")
     if not found:
         return False
     length = re.search(rb"\r\ncontent-length:\s*(\d+)", head, re.IGNORECASE)
-    return len(body) >= int(length[1]) if length else answer.endswith(b"0\r\n\r\n")
+    if length:
+        return len(body) >= int(length[1])
+    # Of the body, and as a chunk of its own: a header may end in a nought too. JSON and events hold no carriage return.
+    return body == _LAST_CHUNK or body.endswith(b"\r\n" + _LAST_CHUNK)
 
 
 async def generate(url: str, body: bytes, *, clients: int, seconds: float) -> Figures:

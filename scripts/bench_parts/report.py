@@ -99,6 +99,9 @@ def print_report(
     """Print the tables."""
     console.print(f"{describe_cpu()}, Python {platform.python_version()}; load from {load}; medians over the rounds")
     console.print(_speed_table(series, gateways))
+    for workload in WORKLOADS:
+        if void := is_void(series, workload.name, gateways):
+            console.print(f"The ratio of {workload.name} is void: {void}.")
     console.print(_memory_table(gateways))
     console.print(_startup_table(startups))
 
@@ -120,7 +123,7 @@ def _speed_table(series: Mapping[Key, Series], gateways: Sequence[Gateway]) -> T
             if gateway is ours:
                 ratio, by_cpu = _ratios(series, workload.name, ours.name, bare.name)
                 void = is_void(series, workload.name, gateways)
-                verdict = (f"void: {void}" if void else f"{ratio:.2f}", f"{by_cpu:.2f}", f"{workload.wanted:.2f}")
+                verdict = ("void" if void else f"{ratio:.2f}", f"{by_cpu:.2f}", f"{workload.wanted:.2f}")
             table.add_row(
                 f"{workload.name}, {gateway.name}",
                 f"{many.per_s():,.0f}",

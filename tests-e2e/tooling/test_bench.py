@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench_parts.load import Figures, generate, parse_wrk
+from bench_parts.load import Figures, generate, is_whole, parse_wrk
 from bench_parts.measure import FEW, MANY, Series
 from bench_parts.report import is_void
 from bench_parts.servers import Gateway, free_port, running, wait_until_up
@@ -43,6 +43,19 @@ def test_a_report_of_wrk_is_read_in_milliseconds_with_its_failures() -> None:
     figures = parse_wrk(WRK_REPORT)
     assert (figures.per_s, figures.p99_ms, figures.failed) == (7756.43, 1250.0, 9)
     assert figures.p50_ms == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize(
+    ("answer", "whole"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{", False, id="a byte is missing"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", True, id="all of it"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nx-queue-ms: 0\r\n\r\n", False, id="a header that ends in nought"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nx: y\r\n\r\n1\r\na\r\n0\r\n\r\n", True, id="the last chunk"),
+    ],
+)
+def test_the_end_of_an_answer_is_not_mistaken(answer: bytes, whole: bool) -> None:
+    assert is_whole(answer) is whole
 
 
 def test_what_is_not_a_report_of_wrk_is_refused() -> None:
