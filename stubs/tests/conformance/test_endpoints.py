@@ -487,6 +487,7 @@ def test_loose_bodies_are_accepted(server: Launched, body: dict[str, Any]) -> No
     assert server.post(CHAT, {**body, "max_tokens": 1}).status == 200
 
 
+@pytest.mark.usefixtures("b10434")
 def test_empty_prompt_gives_an_empty_answer(server: Launched) -> None:
     body = server.post("/v1/completions", {"prompt": "", "max_tokens": 2}).json()
     assert (body["choices"][0]["text"], body["choices"][0]["finish_reason"]) == ("", "length")
