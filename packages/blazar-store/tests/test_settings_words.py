@@ -47,7 +47,8 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
 
 
 def test_only_what_is_read_once_needs_a_restart() -> None:
-    assert [row.name for row in describe_settings() if row.needs_restart] == ["host", "port"]
+    once = [row.name for row in describe_settings() if row.needs_restart]
+    assert once == ["host", "port", "responses_keep_days", "responses_cap_mb"]
     assert needs_restart("port")
     assert not needs_restart("idle_timeout_secs")
 
