@@ -59,22 +59,22 @@ class Nvml(types.ModuleType):
             raise NvmlError(self.failure)
         self.opened += 1
 
-    def nvmlShutdown(self) -> None:  # noqa: N802
+    def nvmlShutdown(self) -> None:  # noqa: N802 (the library's name)
         self.opened -= 1
 
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802 (the library's name)
         return len(self.cards)
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802 (the library's name)
         return index
 
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> types.SimpleNamespace:  # noqa: N802
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> types.SimpleNamespace:  # noqa: N802 (the library's name)
         return types.SimpleNamespace(total=self.cards[handle][1], free=self.cards[handle][2])
 
-    def nvmlDeviceGetName(self, handle: int) -> object:  # noqa: N802
+    def nvmlDeviceGetName(self, handle: int) -> object:  # noqa: N802 (the library's name)
         return self.cards[handle][0]
 
-    def nvmlDeviceGetUUID(self, handle: int) -> object:  # noqa: N802
+    def nvmlDeviceGetUUID(self, handle: int) -> object:  # noqa: N802 (the library's name)
         return self.cards[handle][3]
 
 

@@ -1,35 +1,15 @@
 """Probes and listings: answered from memory, in every spelling of the path."""
 
 import time
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from inline_snapshot import snapshot
 
 from blazar_gateway.testing import FixedCatalogue, ReadyHost, ScriptedEngine, card, fetch, serve
+from blazar_gateway.testing.residents import FakeResident
 
-
-@dataclass
-class Child:
-    """A resident."""
-
-    model: str = "m"
-    child: str = "m"
-    engine: str = "b10434"
-    state: str = "ready"
-    pid: int | None = 4711
-    ctx_tokens: int | None = 4096
-    slots: int | None = 4
-    in_flight: int = 1
-    waiting: int = 0
-    memory_bytes: int = 200_000_000
-    device_bytes: int = 150_000_000
-    estimate_bytes: int = 201_000_000
-    expires_in_s: float | None = 300.0
-    load_fraction: float | None = None
-    warnings: tuple[str, ...] = ()
-
-
+Child = partial(FakeResident, in_flight=1, device_bytes=150_000_000, estimate_bytes=201_000_000)
 CATALOGUE = FixedCatalogue(card(), card("org/model:Q4", capabilities=("completion", "tools")), card("50% off"))
 
 
