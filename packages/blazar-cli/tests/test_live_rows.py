@@ -68,6 +68,8 @@ def test_a_card_says_what_the_row_says() -> None:
     assert (card.parameters, card.quantization, card.context_length) == (10, "Q4_0", 4096)
     assert (card.capabilities, card.engine) == (("completion", "tools"), "llamacpp")
     assert card_of(replace(ROW, engine="mlx")).engine == "mlx"
+    assert card.template_readable
+    assert not card_of(replace(ROW, template_readable=False)).template_readable
 
 
 class Watched:

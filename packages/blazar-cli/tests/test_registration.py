@@ -203,3 +203,20 @@ def test_a_damaged_file_is_refused_with_its_path(tmp_path: Path, content: bytes)
 def test_a_path_with_nothing_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(PathMissing, match=r"nowhere\.gguf"):
         describe_model(tmp_path / "nowhere.gguf")
+
+
+@pytest.mark.parametrize(
+    ("template", "readable"),
+    [
+        pytest.param("", True, id="none at all"),
+        pytest.param(PLAIN, True, id="text"),
+        pytest.param(Typed(b"{{ messages }}\xff<thi", ValueType.STRING), False, id="not UTF-8"),
+        pytest.param(7, False, id="a number"),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_remembered_as_such(tmp_path: Path, template: Any, readable: bool) -> None:
+    path = write_gguf(tmp_path / "m.gguf")
+    if template != "":
+        copy_with_metadata(path, tmp_path / "n.gguf", {"tokenizer.chat_template": template})
+        path = tmp_path / "n.gguf"
+    assert describe_model(path).template_readable is readable

@@ -10,6 +10,7 @@ from blazar_store.files import from_os_error
 from blazar_store.layout import Layout
 from blazar_store.schema import V4
 from blazar_store.store import Store
+from blazar_store.testing import make_model
 
 SCRIPT = Path(__file__).with_name("v3.sql").read_text()
 
@@ -121,3 +122,14 @@ def test_no_room_for_the_copy_leaves_the_old_version(old: Layout, monkeypatch: p
             Store(old)
     assert dump(old.database) == before
     assert isinstance(from_os_error(OSError("without a number"), Path("/x")), StorageFailed)
+
+
+def test_models_of_version_5_count_as_readable_until_they_are_added_again(layout: Layout) -> None:
+    with Store(layout) as store:
+        store.add_model(make_model(name="old"))
+    with contextlib.closing(sqlite3.connect(layout.database)) as connection:
+        connection.executescript("ALTER TABLE models DROP COLUMN template_readable; PRAGMA user_version = 5")
+    with Store(layout) as store:
+        assert store.get_model("old").template_readable
+        store.replace_model(make_model(name="old", template_readable=False))
+        assert not store.get_model("old").template_readable

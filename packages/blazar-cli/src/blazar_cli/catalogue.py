@@ -74,4 +74,5 @@ def card_of(row: ModelRow) -> ModelCard:
         context_length=row.ctx_train,
         capabilities=row.capabilities,
         engine=row.engine or "llamacpp",
+        template_readable=row.template_readable,
     )

@@ -29,6 +29,7 @@ from blazar_store.types import ModelRow
 
 _TOOL_BRANCH = re.compile(r"\{[%{][^}]*\btools\b")
 _THINKING_MARKS = ("<think>", "</think>", "enable_thinking", "reasoning_content", "<|channel|>analysis")
+_TEMPLATE_KEY = "tokenizer.chat_template"
 _FIM_KEYS = ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id")
 
 _KIND_ADVICE: dict[FileKind, tuple[str, str]] = {
@@ -86,6 +87,7 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
         pulled=False,
         added_at=int(time.time()),
         modified_at=int(max(stat.st_mtime for stat in stats)),
+        template_readable=has_readable_template(shards.meta),
     )
 
 
@@ -124,6 +126,14 @@ def find_capabilities(meta: GgufMeta, *, with_projector: bool = False) -> tuple[
     if any(meta.get(key) is not None for key in _FIM_KEYS):
         found.append("insert")
     return tuple(found)
+
+
+def has_readable_template(meta: GgufMeta) -> bool:
+    """Return whether what the file's chat templates hold is known: they are text, or there are none."""
+    templates = meta.chat_templates
+    stored = [key for key in meta.fields.known if key == _TEMPLATE_KEY or key.startswith(f"{_TEMPLATE_KEY}.")]
+    # Bytes that are no UTF-8 arrive as U+FFFD: a marker may have been among them.
+    return len(stored) == len(templates) and not any("\ufffd" in template for template in templates.values())
 
 
 def _absolute(path: Path) -> Path:

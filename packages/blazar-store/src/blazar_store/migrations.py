@@ -14,7 +14,7 @@ import sqlite_utils
 from blazar_store.database import Database, backup_path
 from blazar_store.errors import DatabaseDamaged
 from blazar_store.files import sync_directory, typed_os_errors
-from blazar_store.schema import SCHEMA_VERSION, V4, V5
+from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6
 
 _Row = Mapping[str, object]
 
@@ -140,4 +140,11 @@ def _to_5(tables: sqlite_utils.Database) -> None:
         tables.execute(statement)
 
 
-_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = ((4, _to_4), (5, _to_5))
+def _to_6(tables: sqlite_utils.Database) -> None:
+    """Version 6 remembers whether a model's chat template could be read; of earlier rows it is taken to be so."""
+    if "template_readable" not in tables["models"].columns_dict:
+        for statement in V6:
+            tables.execute(statement)
+
+
+_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = ((4, _to_4), (5, _to_5), (6, _to_6))

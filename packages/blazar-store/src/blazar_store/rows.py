@@ -10,7 +10,7 @@ from blazar_store.types import EngineRow, ModelRow
 
 MODEL_COLUMNS = (
     "name", "path", "shards", "mmproj_path", "format", "arch", "params", "quant", "ctx_train", "size_bytes",
-    "digest", "capabilities", "engine", "pulled", "added_at", "modified_at",
+    "digest", "capabilities", "engine", "pulled", "added_at", "modified_at", "template_readable",
 )  # fmt: skip
 ENGINE_COLUMNS = ("tag", "kind", "server_path", "local", "version", "commit", "active", "installed_at")
 
@@ -34,6 +34,7 @@ def model_values(row: ModelRow) -> tuple[Value, ...]:
         int(row.pulled),
         row.added_at,
         row.modified_at,
+        int(row.template_readable),
     )
 
 
@@ -59,6 +60,7 @@ def model_row(row: sqlite3.Row) -> ModelRow:
         pulled=bool(row["pulled"]),
         added_at=row["added_at"],
         modified_at=row["modified_at"],
+        template_readable=bool(row["template_readable"]),
     )
 
 

@@ -6,7 +6,7 @@ in :mod:`blazar_store.migrations` and, for new files, its statements here.
 
 import sqlite3
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
 MODELS_V4 = """
@@ -63,9 +63,16 @@ CREATE TABLE key_usage (
 V5 = (KEY_USAGE_V5,)
 """What version 5 added: the usage of keys."""
 
+TEMPLATE_READABLE_V6 = """
+ALTER TABLE models ADD COLUMN template_readable INTEGER NOT NULL DEFAULT 1 CHECK (template_readable IN (0, 1))
+"""
+
+V6 = (TEMPLATE_READABLE_V6,)
+"""What version 6 added: whether a model's chat template could be read."""
+
 
 def create_schema(connection: sqlite3.Connection) -> None:
     """Create the newest tables in an empty database, within the transaction that is open."""
-    for statement in (*V4, *V5):
+    for statement in (*V4, *V5, *V6):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

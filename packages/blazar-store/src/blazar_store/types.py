@@ -26,6 +26,8 @@ class ModelRow:
         pulled: Whether Blazar fetched the files (then removing the row may remove them).
         added_at: Unix seconds.
         modified_at: Unix seconds, the newest of its files.
+        template_readable: Whether its chat template could be read (having none counts); if not, what
+            ``capabilities`` leaves out is unknown.
     """
 
     name: str
@@ -44,6 +46,7 @@ class ModelRow:
     pulled: bool
     added_at: int
     modified_at: int
+    template_readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
