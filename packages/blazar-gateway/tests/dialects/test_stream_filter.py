@@ -264,6 +264,48 @@ def test_engines_error_reaches_the_client_in_openais_form(end: bytes) -> None:
         assert out.endswith(end or b"}}\n\n")
 
 
+AFTER_AN_ERROR = {
+    "comments": b":\n\n: bye\n\n",
+    "a null": b"data: null\n\n",
+    "text": chat_frame({"content": "b"}) + chat_frame({"content": "c"}),
+    "a finish": chat_frame({}, finish="stop"),
+    "usage": chat_frame({}, finish="stop") + usage_frame(9, 1),
+    "an end marker and a comment": done_frame() + b":\n\n",
+}
+
+
+@pytest.mark.parametrize("tail", AFTER_AN_ERROR.values(), ids=AFTER_AN_ERROR)
+@pytest.mark.parametrize("asked", [False, True])
+def test_error_is_noticed_wherever_it_stands_in_a_read(tail: bytes, *, asked: bool) -> None:
+    stream = BROKEN + tail
+    whole, sieve = run(stream, asked=asked)
+    assert sieve.error is not None
+    assert [frame["error"]["code"] for frame in objects(whole) if frame and "error" in frame] == ["engine_error"]
+    for cut in range(len(stream)):
+        out, sieve = run(stream, cuts=(cut,), asked=asked)
+        assert sieve.error is not None, f"cut at {cut}"
+        assert out == whole, f"cut at {cut}"
+        assert sieve.complete is (b"[DONE]" in tail)
+
+
+@given(cuts=st.lists(st.integers(0, 2000), max_size=12).map(tuple), place=st.integers(0, len(PIECES)))
+def test_error_between_any_frames_cut_anywhere(cuts: tuple[int, ...], place: int) -> None:
+    frames = [chat_frame({"content": piece}) for piece in PIECES]
+    frames.insert(place, error_frame("Context size has been exceeded."))
+    stream = b"".join(frames)
+    out, sieve = run(stream, cuts=tuple(cut for cut in cuts if cut < len(stream)))
+    assert sieve.error is not None
+    assert [number for number, chunk in enumerate(objects(out)) if "error" in chunk] == [place]
+
+
+def test_end_marker_is_noticed_with_something_behind_it() -> None:
+    stream = chat_stream(PIECES) + b": bye\n\n"
+    for cut in range(len(stream)):
+        out, sieve = run(stream, cuts=(cut,))
+        assert sieve.complete, f"cut at {cut}"
+        assert out == chat_stream(PIECES, with_usage=False) + b": bye\n\n"
+
+
 @pytest.mark.parametrize(
     "frame", [b'data: {"error":"text"}\n\n', b'data: {"error":null}\n\n', b'data: {"error": x}\n\n']
 )

@@ -25,6 +25,7 @@ _NULL = b"data: null\n\n"
 _USAGE = b'"usage"'
 _FINISH = b'"finish_reason":"'
 _DONE = b"[DONE]"
+_DONE_LINE = b"[DONE]\n"
 _ERROR = b'{"error"'
 _HEAD = 16
 """Bytes within which a frame's end marker or error object begins."""
@@ -115,18 +116,23 @@ class StreamFilter:
         """Return where the first frame starts that has to be looked at, ``len(frames)`` if none has."""
         if self._held:
             return 0
+        starts = [len(frames)]
         usage = frames.find(_USAGE)
         if usage >= 0:
             # The finish frame before it may have to take its timings.
-            return frame_start(frames, frames.rfind(END, 0, usage) + 2)
-        last = frame_start(frames, len(frames))
-        head = frames[last : last + _HEAD]
-        if _DONE in head:
-            # An error comes right before the end marker, or without one.
-            return frame_start(frames, last)
-        if _ERROR in head or (not self._usage_asked and frames.find(_FINISH, last) >= 0):
-            return last
-        return len(frames)
+            starts.append(frame_start(frames, frames.rfind(END, 0, usage) + 2))
+        # Neither mark can stand in a text: there, quotes and line ends are escaped.
+        error = frames.find(_ERROR)
+        if error >= 0:
+            starts.append(_frame_at(frames, error))
+        done = frames.find(_DONE_LINE)
+        if done >= 0:
+            starts.append(_frame_at(frames, done))
+        if not self._usage_asked:
+            last = frame_start(frames, len(frames))
+            if frames.find(_FINISH, last) >= 0:
+                starts.append(last)
+        return min(starts)
 
     def _sift(self, frames: bytes) -> bytes:
         out: list[bytes] = []
@@ -178,6 +184,12 @@ class StreamFilter:
         error = chunk.get("error") if chunk is not None else None
         self.error = engine_errors.from_object(error if isinstance(error, dict) else {"message": error})
         return error_frame(Dialect.OPENAI, self.error, request_id="")
+
+
+def _frame_at(frames: bytes, offset: int) -> int:
+    """Return where the frame starts that ``offset`` is in."""
+    before = frames.rfind(END, 0, offset)
+    return before + 2 if before >= 0 else 0
 
 
 def _wants_timings(frame: bytes) -> bool:
