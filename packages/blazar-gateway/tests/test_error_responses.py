@@ -94,7 +94,10 @@ data: {"type":"error","error":{"type":"api_error","message":"no"},"request_id":"
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
-        (errors.QueueFull(model="m", waiting=9, retry_after_s=5), {"Retry-After": "5"}),
+        (
+            errors.QueueFull(model="m", waiting=9, retry_after_s=5),
+            {"x-blazar-queue-length": "9", "x-blazar-queue-position": "10", "Retry-After": "5"},
+        ),
         (errors.LoadFailed(model="m", reason="r", advice="a"), {"x-should-retry": "false"}),
         (errors.EngineCrashed(model="m", how="signal 9"), {"Retry-After": "1", "x-should-retry": "true"}),
         (errors.MethodNotAllowed(method="PUT", path="/x", allowed=("GET", "POST")), {"Allow": "GET, POST"}),

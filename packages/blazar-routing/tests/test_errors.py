@@ -32,6 +32,7 @@ def texts() -> dict[str, str]:
         errors.ShuttingDown(),
         errors.InvalidRequest("`messages` must be a list", param="messages"),
         errors.BodyTooLarge(limit_bytes=50 << 20),
+        errors.PromptTooLong(model="m", needed=5000, available=4095, ctx=4096, trained=8192, param="messages"),
         errors.UnsupportedEndpoint(method="POST", path="/v1/fine_tuning/jobs"),
         errors.ResponseNotFound(response_id="resp_1"),
         errors.PreviousResponseNotFound(response_id="resp_1"),
@@ -108,11 +109,12 @@ The engine's last lines:
   first line
   second line\
 """,
-            "QueueFull": "the queue for model 'm' is full: 512 requests wait already. Try again in 5 s, or raise `queue_limit` in the configuration.",
+            "QueueFull": "the queue for model 'm' is full: 512 requests wait already, this would be number 513. Try again in 5 s, or raise `queue_limit` in the configuration.",
             "DeadlineMissed": "model 'm' could not start this request within its deadline; it waited 2.0 s. Try again, or allow more time with the `x-blazar-deadline-ms` header.",
             "ShuttingDown": "the daemon is shutting down and takes no new requests. Try again once it is back (`blazar serve` starts it).",
             "InvalidRequest": "`messages` must be a list",
             "BodyTooLarge": "the request body is larger than 50 MiB, the most this server takes. Send less: shorten the history, or make images smaller.",
+            "PromptTooLong": "prompt is too long: 5000 tokens > 4095 maximum. Model 'm' is loaded with a context of 4096 tokens, for the prompt and its answer together. Send less (a shorter history, fewer documents or tools), or set `ctx = 7168` under [models.\"m\"] in config.toml and unload the model: `blazar stop m`.",
             "UnsupportedEndpoint": "POST /v1/fine_tuning/jobs is not an endpoint of this server. Chat is at POST /v1/chat/completions; GET /v1/models lists the models.",
             "ResponseNotFound": "response 'resp_1' not found: it was never stored, has expired, or belongs to another key. Ask for it to be kept with `store: true` when you create it.",
             "PreviousResponseNotFound": "previous response 'resp_1' not found: it was never stored, has expired, or belongs to another key. Send the whole conversation as `input` instead, or keep responses with `store: true`.",

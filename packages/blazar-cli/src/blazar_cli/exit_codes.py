@@ -76,6 +76,7 @@ LANE_EXIT: Mapping[str, ExitCode] = MappingProxyType(
         "origin-refused": ExitCode.REFUSED,
         "previous-response-not-found": ExitCode.NOT_FOUND,
         "profile-rejected": ExitCode.CONFIG_INVALID,
+        "prompt-too-long": ExitCode.USAGE,
         "pull-failed": ExitCode.FAILED,
         "pull-not-found": ExitCode.NOT_FOUND,
         "pull-refused": ExitCode.REFUSED,

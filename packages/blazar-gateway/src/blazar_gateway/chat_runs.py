@@ -28,6 +28,7 @@ from blazar_gateway.event_stream import EventStream
 from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import KeepAlive
 from blazar_gateway.leases import Borrowed, ChildStalled
+from blazar_gateway.preflight import check_fits
 from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
 from blazar_routing.ticket import Ticket
 
@@ -91,7 +92,9 @@ class Run:
         """
         if self.before is not None:
             await self.before(borrowed)
-        return self.streamed if self.make_streamed is None else await self.make_streamed(borrowed)
+        body = self.streamed if self.make_streamed is None else await self.make_streamed(borrowed)
+        await check_fits(self.gateway, borrowed, path=self.path, body=body)
+        return body
 
     def call(self, borrowed: Borrowed, body: bytes) -> ChildCall:
         """Return the call to enter."""

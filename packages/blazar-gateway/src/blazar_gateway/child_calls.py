@@ -9,6 +9,7 @@ from blazar_gateway.context import Gateway
 from blazar_gateway.dialects.openai import engine_errors
 from blazar_gateway.error_responses import EngineRefusal
 from blazar_gateway.leases import Borrowed
+from blazar_gateway.prompt_room import prompt_too_long
 from blazar_routing.errors import EngineUnreachable
 
 _MAX_ERROR_BYTES = 1 << 20
@@ -84,7 +85,8 @@ class ChildCall:
         """Return if the child took the request.
 
         Raises:
-            EngineRefusal: It did not; its own text and status are in the error.
+            PromptTooLong: It did not, for the prompt's length.
+            EngineRefusal: It did not, for another reason; its own text and status are in the error.
             LaneError: It refused the daemon's own key, which is no client's business, or broke off.
         """
         status = self.answer.status
@@ -94,4 +96,9 @@ class ChildCall:
         if status == 401:
             reason = "it does not take the daemon's own key"
             raise EngineUnreachable(model=self._borrowed.lease.model, reason=reason)
-        raise EngineRefusal(engine_errors.from_answer(status if status >= 400 else 502, body))
+        wire = engine_errors.from_answer(status if status >= 400 else 502, body)
+        needed, ctx = wire.extra.get("n_prompt_tokens"), wire.extra.get("n_ctx")
+        if wire.code == "context_length_exceeded" and isinstance(needed, int) and isinstance(ctx, int):
+            model = self._borrowed.lease.model
+            raise prompt_too_long(self._gateway, model, path=self._path, needed=needed, ctx=ctx)
+        raise EngineRefusal(wire)

@@ -18,6 +18,7 @@ from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import Lease, ModelCard
+from blazar_gateway.preflight import check_fits
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import InvalidRequest
 
@@ -69,6 +70,7 @@ async def embed(
     async with Borrowed(gateway, ticket) as borrowed:
         if kept is not None:
             gateway.host.keep(card.name, kept.seconds)
+        await check_fits(gateway, borrowed, path="/v1/embeddings", body=body)
         async with ChildCall(gateway, borrowed, "/v1/embeddings", body) as call:
             await call.check_status()
             answer = orjson.loads(await call.read_all())

@@ -12,7 +12,12 @@ from typing import assert_never
 
 import orjson
 
-from blazar_routing.errors import InvalidRequest, LaneError, MethodNotAllowed
+from blazar_routing.errors import InvalidRequest, LaneError, MethodNotAllowed, PromptTooLong, QueueFull
+
+QUEUE_LENGTH = "x-blazar-queue-length"
+"""With a 503 of a full queue: how many requests wait for the model."""
+QUEUE_POSITION = "x-blazar-queue-position"
+"""With it: the place in line that this request would have had, counted from 1."""
 
 
 class Dialect(StrEnum):
@@ -54,6 +59,7 @@ class WireError:
         should_retry: What ``x-should-retry`` says; ``None`` leaves it to the client's own rule for the status.
         extra: Further members of OpenAI's error object (what the engine says of a prompt that is too long).
         allow: Methods for the ``Allow`` header.
+        headers: Headers that only this failure has.
     """
 
     status: int
@@ -65,6 +71,7 @@ class WireError:
     should_retry: bool | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class EngineRefusal(Exception):
@@ -132,6 +139,8 @@ WIRE_TABLE: Mapping[str, _Row] = {
     # The request itself.
     "invalid-request": _Row(400, _INVALID),
     "body-too-large": _Row(413, _INVALID),
+    # Agents look for this word to shorten their history.
+    "prompt-too-long": _Row(400, _INVALID, code="context_length_exceeded"),
     "unsupported-endpoint": _Row(404, _INVALID),
     "response-not-found": _Row(404, _INVALID),
     "previous-response-not-found": _Row(400, _INVALID),
@@ -170,14 +179,29 @@ def wire_error(error: LaneError) -> WireError:
         param=_param(error),
         retry_after_s=error.retry_after_s,
         should_retry=row.should_retry,
+        extra=_extra(error),
         allow=error.allowed if isinstance(error, MethodNotAllowed) else (),
+        headers=_headers(error),
     )
 
 
 def _param(error: LaneError) -> str | None:
-    if isinstance(error, InvalidRequest):
+    if isinstance(error, InvalidRequest | PromptTooLong):
         return error.param
     return "model" if error.code == "model-not-found" else None
+
+
+def _extra(error: LaneError) -> dict[str, object]:
+    """Return members of OpenAI's error object besides the usual ones; llama-server's names, where it has some."""
+    if isinstance(error, PromptTooLong):
+        return {"n_prompt_tokens": error.needed, "n_ctx": error.ctx}
+    return {}
+
+
+def _headers(error: LaneError) -> dict[str, str]:
+    if isinstance(error, QueueFull):
+        return {QUEUE_LENGTH: str(error.waiting), QUEUE_POSITION: str(error.position)}
+    return {}
 
 
 def error_body(dialect: Dialect, wire: WireError, *, request_id: str) -> bytes:
@@ -216,7 +240,7 @@ def _envelope(dialect: Dialect, wire: WireError, request_id: str) -> dict[str, o
 
 def error_headers(wire: WireError) -> dict[str, str]:
     """Return the headers that go with an error's status."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = dict(wire.headers)
     if wire.retry_after_s is not None:
         headers["Retry-After"] = str(wire.retry_after_s)
     if wire.should_retry is not None:

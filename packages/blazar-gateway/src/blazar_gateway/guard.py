@@ -52,6 +52,7 @@ _PREFLIGHT_AGE_S = "600"
 
 _EXPOSED = (
     "x-request-id, request-id, x-blazar-request-id, x-blazar-queue-ms, x-blazar-load-ms, x-blazar-cache, retry-after, "
+    "x-blazar-queue-length, x-blazar-queue-position, "
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
 )

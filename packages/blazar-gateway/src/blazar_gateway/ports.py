@@ -51,6 +51,10 @@ class Lease(Protocol):
         """Headers that every request to the child carries (its secret)."""
 
     @property
+    def ctx_tokens(self) -> int | None:
+        """The context that one request can use on the child, in tokens, or ``None`` where it is not known."""
+
+    @property
     def queue_s(self) -> float:
         """Seconds this request waited for its turn, loading included."""
 

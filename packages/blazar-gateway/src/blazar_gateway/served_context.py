@@ -8,14 +8,6 @@ from blazar_gateway.leases import Borrowed
 from blazar_routing.errors import InvalidRequest
 
 
-def served_ctx_tokens(gateway: Gateway, child: str) -> int | None:
-    """Return the context that one request can use on a child, in tokens, or ``None`` when it is not known."""
-    for resident in gateway.host.residents():
-        if resident.child == child:
-            return resident.ctx_tokens
-    return None
-
-
 async def check_num_ctx(
     gateway: Gateway, borrowed: Borrowed, *, num_ctx: int, path: str, body: bytes, answer_tokens: int
 ) -> None:
@@ -35,7 +27,7 @@ async def check_num_ctx(
     Raises:
         InvalidRequest: It does not fit; the text names the figures and what to change.
     """
-    served = served_ctx_tokens(gateway, borrowed.lease.child)
+    served = borrowed.lease.ctx_tokens
     if served is None or num_ctx <= served:
         return
     async with ChildCall(gateway, borrowed, path, body) as call:

@@ -22,6 +22,7 @@ from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, er
 from blazar_gateway.event_stream import EventStream
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
+from blazar_gateway.preflight import check_fits
 from blazar_gateway.rows import get_card
 from blazar_gateway.thinking import knows_thinking
 from blazar_gateway.tickets import make_ticket
@@ -42,6 +43,12 @@ class _Order:
 
     def borrow(self) -> Borrowed:
         return Borrowed(self.gateway, self.ticket)
+
+    async def ready(self, borrowed: Borrowed) -> bytes:
+        """Return the body that asks for a stream, once it is known to fit."""
+        body = self.asked.streamed_body()
+        await check_fits(self.gateway, borrowed, path=self.asked.surface, body=body)
+        return body
 
     def call(self, borrowed: Borrowed, body: bytes) -> ChildCall:
         if self.keep_alive is not None:
@@ -139,7 +146,7 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
         )
         out.headers = timing_headers(borrowed.lease)
         try:
-            async with order.call(borrowed, asked.streamed_body()) as call:
+            async with order.call(borrowed, await order.ready(borrowed)) as call:
                 await call.check_status()
                 if not call.is_stream:
                     raise await _no_stream(call)
@@ -185,7 +192,7 @@ async def _assemble(order: _Order) -> web.StreamResponse:
         assembly = Assembly(surface=asked.surface, choices=asked.choices, prompts=asked.prompts)
         headers = timing_headers(borrowed.lease)
         try:
-            async with order.call(borrowed, asked.streamed_body()) as call:
+            async with order.call(borrowed, await order.ready(borrowed)) as call:
                 await call.check_status()
                 if not call.is_stream:
                     answer = await call.read_all()

@@ -16,7 +16,7 @@ from blazar_gateway.dialects.anthropic.request import Translated, to_chat
 from blazar_gateway.dialects.events import Event
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
 from blazar_gateway.dialects.openai.generation import Generation
-from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame
+from blazar_gateway.error_responses import Dialect, WireError, error_frame
 from blazar_gateway.event_stream import EventStream
 from blazar_gateway.ids import new_id
 from blazar_gateway.leases import Borrowed, ChildStalled
@@ -43,12 +43,9 @@ async def messages(request: web.Request) -> web.StreamResponse:
         keep_alive=body.get("keep_alive"),
         stop_words=translated.stop_sequences,
     )
-    try:
-        if body.get("stream") is True:
-            return await _stream(run, str(body["model"]), translated, body_bytes=len(raw))
-        return await _whole(run, str(body["model"]), translated)
-    except EngineRefusal as refusal:
-        raise EngineRefusal(in_words_of_anthropic(refusal.wire)) from refusal
+    if body.get("stream") is True:
+        return await _stream(run, str(body["model"]), translated, body_bytes=len(raw))
+    return await _whole(run, str(body["model"]), translated)
 
 
 async def count_tokens(request: web.Request) -> web.StreamResponse:
@@ -70,19 +67,6 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
     except ChildStalled:
         limit_s = gateway.settings().child_header_timeout_secs
         raise EngineStalled(model=card.name, seconds=limit_s) from None
-
-
-def in_words_of_anthropic(wire: WireError) -> WireError:
-    """Return an error as Anthropic says it, where its clients look for the words (to compact the history)."""
-    needed, available = wire.extra.get("n_prompt_tokens"), wire.extra.get("n_ctx")
-    if wire.code != "context_length_exceeded" or needed is None or available is None:
-        return wire
-    return WireError(
-        status=wire.status,
-        type=wire.type,
-        code=wire.code,
-        message=f"prompt is too long: {needed} tokens > {available} maximum",
-    )
 
 
 def _card(request: web.Request, body: JsonObject) -> ModelCard:
@@ -136,7 +120,7 @@ class _Frames:
         return b"".join(self._stream.end())
 
     def fail(self, wire: WireError) -> bytes:
-        return error_frame(Dialect.ANTHROPIC, in_words_of_anthropic(wire), request_id=self._request_id)
+        return error_frame(Dialect.ANTHROPIC, wire, request_id=self._request_id)
 
 
 async def _stream(run: Run, model: str, translated: Translated, *, body_bytes: int) -> web.StreamResponse:

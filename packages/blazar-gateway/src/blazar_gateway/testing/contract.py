@@ -17,6 +17,7 @@ async def check_lease_names_its_model(host: ModelHost, model: str) -> None:
         assert lease.child.startswith(model)
         assert lease.endpoint.base_url.startswith("http")
         assert not lease.endpoint.base_url.endswith("/")
+        assert lease.ctx_tokens is None or lease.ctx_tokens > 0
         assert lease.queue_s >= 0.0
         assert lease.load_s >= 0.0
     finally:

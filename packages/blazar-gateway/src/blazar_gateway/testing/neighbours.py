@@ -75,6 +75,11 @@ class FakeLease:
     _callbacks: list[Callable[[LaneError], None]] = field(default_factory=list)
     _revoked: LaneError | None = None
 
+    @property
+    def ctx_tokens(self) -> int | None:
+        """What the host's list says of the child."""
+        return next((each.ctx_tokens for each in self.host.residents() if each.child == self.child), None)
+
     def on_revoke(self, callback: Callable[[LaneError], None]) -> None:
         self._callbacks.append(callback)
         if self._revoked is not None:

@@ -10,7 +10,7 @@
     │                DailyQuotaSpent, ManagementClosed, LastKey, KeyNameTaken, NoSuchKey, KeyMalformed
     ├── pulls        PullRefused, PullNotFound, PullFailed
     ├── admission    QueueFull, DeadlineMissed, ShuttingDown
-    └── requests     InvalidRequest, BodyTooLarge, UnsupportedEndpoint, ResponseNotFound,
+    └── requests     InvalidRequest, BodyTooLarge, PromptTooLong, UnsupportedEndpoint, ResponseNotFound,
                      PreviousResponseNotFound, MethodNotAllowed, OriginRefused, HostRefused, AdminOnly, InternalError
 """
 
@@ -60,6 +60,7 @@ from blazar_routing.errors.requests import (
     MethodNotAllowed,
     OriginRefused,
     PreviousResponseNotFound,
+    PromptTooLong,
     ResponseNotFound,
     UnsupportedEndpoint,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "OriginRefused",
     "PreviousResponseNotFound",
     "ProfileRejected",
+    "PromptTooLong",
     "PullFailed",
     "PullNotFound",
     "PullRefused",

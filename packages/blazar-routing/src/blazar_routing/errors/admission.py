@@ -4,16 +4,24 @@ from blazar_routing.errors.base import LaneError
 
 
 class QueueFull(LaneError):
-    """So many requests wait already that another would only be disappointed later."""
+    """So many requests wait already that another would only be disappointed later.
+
+    Attributes:
+        model: The one waited for.
+        waiting: Requests in line.
+        position: The place in line that this request would have had, counted from 1.
+    """
 
     code = "queue-full"
 
     def __init__(self, *, model: str, waiting: int, retry_after_s: int) -> None:
         self.model = model
         self.waiting = waiting
+        self.position = waiting + 1
         self.retry_after_s = retry_after_s
         super().__init__(
-            f"the queue for model '{model}' is full: {waiting} requests wait already. "
+            f"the queue for model '{model}' is full: {waiting} requests wait already, this would be number "
+            f"{waiting + 1}. "
             f"Try again in {retry_after_s} s, or raise `queue_limit` in the configuration."
         )
 

@@ -30,6 +30,46 @@ class BodyTooLarge(LaneError):
         )
 
 
+class PromptTooLong(LaneError):
+    """The prompt does not fit into the context that the model is loaded with; nothing is ever cut off.
+
+    The text begins with words that agents read the two figures from, to shorten the conversation and try again.
+
+    Attributes:
+        model: The row's name.
+        needed: Tokens of the prompt, counted by the engine.
+        available: The most tokens a prompt may have.
+        ctx: Tokens of the context, which holds prompt and answer.
+        trained: Tokens that the model was trained for, or ``None`` where that is not known.
+        param: The field that holds the prompt.
+    """
+
+    code = "prompt-too-long"
+
+    def __init__(
+        self, *, model: str, needed: int, available: int, ctx: int, trained: int | None = None, param: str
+    ) -> None:
+        self.model = model
+        self.needed = needed
+        self.available = available
+        self.ctx = ctx
+        self.trained = trained
+        self.param = param
+        super().__init__(
+            f"prompt is too long: {needed} tokens > {available} maximum. Model '{model}' is loaded with a context of "
+            f"{ctx} tokens, for the prompt and its answer together. Send less (a shorter history, fewer documents or "
+            f"tools), or {_more_room(model, needed, trained)}."
+        )
+
+
+def _more_room(model: str, needed: int, trained: int | None) -> str:
+    if trained is not None and needed >= trained:
+        return f"choose a model with a longer context: this one was trained for {trained} tokens"
+    wanted = -(-needed * 5 // 4 // 1024) * 1024
+    ctx = wanted if trained is None else min(wanted, trained)
+    return f'set `ctx = {ctx}` under [models."{model}"] in config.toml and unload the model: `blazar stop {model}`'
+
+
 class UnsupportedEndpoint(LaneError):
     """No such route; 404, since clients retry a 501."""
 

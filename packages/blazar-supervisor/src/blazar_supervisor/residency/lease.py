@@ -52,6 +52,12 @@ class SlotLease:
         """What every request to the child carries."""
         return self._residence.headers
 
+    @property
+    def ctx_tokens(self) -> int | None:
+        """The context that one request can use."""
+        plan = self._residence.plan
+        return None if plan is None else plan.profile.ctx_tokens
+
     def release(self) -> None:
         """Give the slot back; the second call does nothing."""
         self._callbacks = None

@@ -22,6 +22,7 @@ _CLIENTS_FAULT = (
     "audio input is not supported",
     "json.exception.parse_error",
     "Failed to parse tool call arguments",
+    "is too large to process",
 )
 """What llama-server (b10434) says with status 500 although the request is at fault."""
 
