@@ -58,8 +58,9 @@ def test_sample_changes_nothing_as_it_is() -> None:
 
 
 def test_sample_without_its_marks_is_valid_and_sets_everything() -> None:
-    # A key has its secret or its hash, not both.
-    once = re.sub(r"^# hash = .*$", "", sample_config(), flags=re.MULTILINE)
+    # A key has its secret or its hash, not both; so it is with templates and MCP servers.
+    either = "hash|chat_template_file|mcp_servers_json"
+    once = re.sub(rf"^# ({either}) = .*$", "", sample_config(), flags=re.MULTILINE)
     text = re.sub(r"^# (\w+ = |\[+\w+\]+$)", r"\1", once, flags=re.MULTILINE)
     settings = parse_settings(text, path=Path("c"))
     assert tomllib.loads(text).keys() == Settings.model_fields.keys() - {"models"}

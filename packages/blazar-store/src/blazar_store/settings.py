@@ -4,15 +4,12 @@
 ``settings_watch`` notices edits; :mod:`blazar_store.config_file`, apart because it loads tomlkit, makes edits.
 """
 
-from blazar_store.settings_fields import (
-    CacheType,
-    ModelKnobs,
-    ModelSettings,
-    Settings,
-    Sources,
-)
+from blazar_store.settings_engine import LoraAdapter
+from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_files import load_settings, parse_settings
 from blazar_store.settings_keys import KeyEntry
+from blazar_store.settings_models import ModelKnobs, ModelSettings
+from blazar_store.settings_values import CacheType
 from blazar_store.settings_watch import FileStamp, Reload, SettingsWatch, changed, file_stamp
 from blazar_store.settings_words import (
     SettingDescription,
@@ -26,6 +23,7 @@ __all__ = [
     "CacheType",
     "FileStamp",
     "KeyEntry",
+    "LoraAdapter",
     "ModelKnobs",
     "ModelSettings",
     "Reload",

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from blazar_store.errors import ConfigInvalid, ConfigProblem
 from blazar_store.files import read_plain_file
-from blazar_store.settings_fields import ModelSettings, Settings, Sources
+from blazar_store.settings_fields import Settings, Sources
+from blazar_store.settings_models import ModelSettings
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
 
@@ -113,7 +114,8 @@ def _wrong(path: KeyPath, value: object, own_check: str | None) -> str:
     if path[:1] == ("keys",) and path[-1] in _SECRET:
         # What was written is never repeated: this goes to logs and screens.
         return f"`{_dotted(path)}` must be {own_check or 'a text in quotes'}."
-    return f"`{_dotted(path)}` must be {own_check or expectation(path)}, but is {_value(value)}."
+    wanted = own_check or expectation(path)
+    return f"`{_dotted(path)}` must be {wanted}, but is {_value(value, whole='whole number' in wanted)}."
 
 
 def _path_in(data: Mapping[str, Any], loc: tuple[str | int, ...]) -> KeyPath:
@@ -175,15 +177,20 @@ def _dotted(path: KeyPath) -> str:
     return text
 
 
-def _value(value: object) -> str:
-    """Return a value as it would be written, with its type in words; long ones are cut."""
+def _value(value: object, *, whole: bool) -> str:
+    """Return a value as it would be written, with its type in words; long ones are cut.
+
+    Args:
+        value: What was written.
+        whole: Whether a number was wanted that is whole.
+    """
     match value:
         case bool():
             return f"{str(value).lower()} (a boolean)"
         case int():
             return str(value)
         case float():
-            return f"{value} (not a whole number)"
+            return f"{value} (not a whole number)" if whole else str(value)
         case str():
             text = json.dumps(value, ensure_ascii=False)
             return f"{text if len(text) <= 60 else text[:57] + '...'} (text)"

@@ -7,13 +7,16 @@ accepted.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from blazar_store.settings_fields import ModelSettings, Settings, Sources
+from blazar_store.settings_engine import LoraAdapter
+from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_keys import MOST, KeyEntry
+from blazar_store.settings_models import ModelSettings
 from blazar_store.toml_lines import KeyPath
 
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -119,6 +122,8 @@ def expectation(path: KeyPath) -> str:
 
 
 def _model_at(table: KeyPath) -> type[BaseModel]:
+    if "lora" in table:
+        return LoraAdapter
     if table[:1] == ("models",):
         return ModelSettings
     return _TABLES[str(table[0])] if table else Settings
@@ -130,16 +135,24 @@ def _field(model: type[BaseModel], name: str) -> FieldInfo:
 
 def _property(model: type[BaseModel], name: str) -> Mapping[str, Any]:
     """Return the setting's part of the JSON Schema, without the ``null`` that stands for absent."""
-    schema: Mapping[str, Any] = model.model_json_schema()["properties"][name]
+    schema: Mapping[str, Any] = _properties(model)[name]
     choices = [choice for choice in schema.get("anyOf", []) if choice.get("type") != "null"]
     if not choices:
         return schema
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
+@cache
+def _properties(model: type[BaseModel]) -> Mapping[str, Any]:
+    properties: Mapping[str, Any] = model.model_json_schema()["properties"]
+    return properties
+
+
 def _words(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_words(choice) for choice in schema["anyOf"])
+    if "$ref" in schema:
+        return "a table"
     if "enum" in schema:
         return f"one of {', '.join(json.dumps(value) for value in schema['enum'])}"
     if "const" in schema:
@@ -149,12 +162,24 @@ def _words(schema: Mapping[str, Any]) -> str:
             if schema["maximum"] == MOST:
                 return f"a non-negative integer ({schema['minimum']} or more)"
             return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "number":
+            return f"a number from {schema['minimum']:g} to {schema['maximum']:g}"
+        case "boolean":
+            return "true or false"
+        case "object":
+            return "a table"
         case "array":
-            return "an array of texts"
+            return f"an array of texts{' or tables' if 'anyOf' in schema['items'] else ''}"
         case _:
             return "a text in quotes"
 
 
 def _toml(value: object) -> str:
-    """Return a default as TOML; JSON and TOML agree on numbers, strings and arrays of strings."""
-    return "" if value is None else json.dumps(value)
+    """Return a default as TOML; JSON and TOML agree on all but tables."""
+    match value:
+        case None:
+            return ""
+        case dict():
+            return f"{{ {', '.join(f'{name} = {_toml(inner)}' for name, inner in value.items())} }}"
+        case _:
+            return json.dumps(value)

@@ -139,7 +139,7 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
         gpu_layers=None if chosen.gpu_layers == "auto" else str(chosen.gpu_layers),
         chat_template_file=chosen.chat_template_file,
         mmproj=row.mmproj_path is not None,
-        cache_ram_mb=settings.cache_ram_mb,
+        cache_ram_mb=chosen.cache_ram_mb,
         idle_sleep_s=chosen.idle_sleep_s,
         extra_args=chosen.extra_args,
     )
