@@ -103,7 +103,7 @@ def make_run(
         plain=asked.plain_body() if asked.fields.get("tools") else None,
         keep_alive=parse_keep_alive(keep_alive),
         stop_words=stop_words,
-        one_call=asked.fields.get("parallel_tool_calls") is False,
+        one_call=asked.one_call,
         before=before,
     )
 

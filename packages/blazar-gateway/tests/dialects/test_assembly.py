@@ -19,7 +19,7 @@ PIECES = ["Hé", "llo ", "🦀", "\n\ndata: ", '"']
 def assemble(
     stream: bytes, *, cuts: tuple[int, ...] = (), surface: Surface = Surface.CHAT, choices: int = 1, prompts: int = 1
 ) -> Assembly:
-    made = Assembly(surface=surface, choices=choices, prompts=prompts)
+    made = Assembly(surface=surface, choices=choices, prompts=prompts, new_call_id=lambda: "call_new")
     edges = sorted({0, *cuts, len(stream)})
     for start, end in pairwise(edges):
         made.feed(stream[start:end])

@@ -1,7 +1,6 @@
 """The engine's chunks become canonical events, with what engines get wrong repaired."""
 
 import itertools
-import json
 from typing import Any
 
 import pytest
@@ -87,7 +86,7 @@ def tools(*calls: dict[str, Any]) -> dict[str, Any]:
         ),
         pytest.param(
             [tools(call(None, None, "f", {"x": "é"}))],
-            [ToolCallStarted(0, "call_new0", "f"), ToolCallArguments(0, json.dumps({"x": "é"}, ensure_ascii=False))],
+            [ToolCallStarted(0, "call_new0", "f"), ToolCallArguments(0, '{"x":"é"}')],
             id="no-id-and-an-object-for-arguments",
         ),
         pytest.param([chunk({}, "stop")], [Finished(FinishReason.STOP)], id="stop"),

@@ -141,6 +141,7 @@ async def test_client_that_has_stopped_reading_is_given_up_in_the_end(
     async with serve(host, settings=settings) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", {**CHAT, "stream": True})
         await client.read_until(b"\n\n")
+        client.stop_reading()
         await asyncio.wait_for((await engine.arrived(1)).client_left.wait(), 30)
         await served.at_rest()
         assert served.gateway.traffic.abandoned == 1
@@ -155,6 +156,7 @@ async def test_client_that_does_not_take_the_last_bytes_is_given_up_too(
     monkeypatch.setattr(event_stream, "PATIENCE_S", 0.1)
     engine.script = answers_at_length
     async with serve(host) as served, RawClient(served.port) as client:
+        client.stop_reading()
         await client.post("/v1/chat/completions", CHAT)
         await engine.arrived(1)
         await served.at_rest()

@@ -2,14 +2,12 @@
 
 Repairs, each seen in the field:
 
-* parallel tool calls that all carry index 0: a new id at a known index is a new call;
-* calls without an id, or with the id repeated in every piece; arguments as an object instead of a string;
+* tool calls: see :mod:`~blazar_gateway.dialects.tool_calls`;
 * a tool turn that finishes with ``stop``: it is ``tool_calls``; ``length`` stays ``length``;
 * reasoning under ``reasoning`` instead of ``reasoning_content``;
 * chunks without ``choices``, with ``choices: []``, or that are ``null``.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +23,7 @@ from blazar_gateway.dialects.events import (
     ToolCallStarted,
     UsageReported,
 )
+from blazar_gateway.dialects.tool_calls import CallPieces
 
 
 class ChatEvents:
@@ -35,12 +34,9 @@ class ChatEvents:
     """
 
     def __init__(self, *, new_call_id: Callable[[], str]) -> None:
-        self._new_call_id = new_call_id
         self._started = False
         self._finished = False
-        self._calls: dict[Any, int] = {}
-        self._ids: dict[int, str] = {}
-        self._last_call = -1
+        self._calls = CallPieces(new_call_id=new_call_id)
 
     def read(self, chunk: object) -> Iterator[Event]:
         """Yield the events of one chunk, as parsed from a ``data:`` line."""
@@ -77,7 +73,7 @@ class ChatEvents:
     def _native(self, chunk: Mapping[str, Any]) -> Iterator[Event]:
         """Yield the events of a chunk in llama-server's own form (``/completion``, ``/infill``)."""
         if chunk["content"]:
-            yield Text(chunk["content"])
+            yield Text(chunk["content"], _logprobs({"content": chunk.get("completion_probabilities")}))
         if chunk.get("stop") and not self._finished:
             self._finished = True
             yield Finished(FinishReason.LENGTH if chunk.get("stop_type") == "limit" else FinishReason.STOP)
@@ -88,25 +84,14 @@ class ChatEvents:
             yield usage_reported(counts, chunk.get("timings"))
 
     def _tool_call(self, call: Mapping[str, Any]) -> Iterator[Event]:
-        function = call.get("function") or {}
-        wire_index, wire_id = call.get("index"), call.get("id") or None
-        index = self._calls.get(wire_index)
-        if index is None or (wire_id is not None and self._ids[index] != wire_id):
-            known = next((known for known, id_ in self._ids.items() if id_ == wire_id), None)
-            index = known if known is not None else self._last_call + 1
-            self._calls[wire_index] = index
-            if known is None:
-                self._last_call = index
-                self._ids[index] = wire_id or self._new_call_id()
-                yield ToolCallStarted(index, self._ids[index], str(function.get("name") or ""))
-        arguments = function.get("arguments")
-        if isinstance(arguments, dict | list):
-            yield ToolCallArguments(index, json.dumps(arguments, ensure_ascii=False))
-        elif arguments:
-            yield ToolCallArguments(index, str(arguments))
+        piece = self._calls.take(call)
+        if piece.begins:
+            yield ToolCallStarted(piece.index, piece.id, piece.name)
+        if piece.arguments:
+            yield ToolCallArguments(piece.index, piece.arguments)
 
     def _reason(self, word: str) -> FinishReason:
-        if word == "function_call" or (word == "stop" and self._ids):
+        if word == "function_call" or (word == "stop" and self._calls.count):
             return FinishReason.TOOL_CALLS
         try:
             return FinishReason(word)

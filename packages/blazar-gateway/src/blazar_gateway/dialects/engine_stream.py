@@ -152,6 +152,8 @@ class EngineStream:
                     self._text(text, out)
             case Reasoning():
                 self._pieces += 1
+                if not self._tags.settled and (held := self._tags.stop_looking()):
+                    self._show(held, out)
                 out.append(event)
             case ToolCallStarted() | ToolCallArguments():
                 if not (self._one_call and event.index > 0):

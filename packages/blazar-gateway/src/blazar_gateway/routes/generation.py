@@ -12,14 +12,17 @@ from blazar_gateway.bodies import read_body
 from blazar_gateway.chat_orders import gate_chat
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
+from blazar_gateway.dialects.engine_chunks import not_json
 from blazar_gateway.dialects.openai import engine_errors
 from blazar_gateway.dialects.openai.assembly import Assembly
+from blazar_gateway.dialects.openai.delta_repair import DeltaRepair
 from blazar_gateway.dialects.openai.generation import Generation, Surface, parse_chat, parse_completion
 from blazar_gateway.dialects.openai.stream_filter import StreamFilter
 from blazar_gateway.dialects.openai.usage import UsageTally
 from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame, wire_error
 from blazar_gateway.event_stream import EventStream
+from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.preflight import check_fits
@@ -59,14 +62,15 @@ class _Order:
         usage = tally.total()
         count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
 
-    def count_plain(self, answer: bytes) -> None:
-        """Count what an answer in one piece says of its usage."""
-        try:
-            usage = orjson.loads(answer).get("usage") or {}
-            prompt, completion = int(usage["prompt_tokens"]), int(usage["completion_tokens"])
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return
-        count_tokens(self.request, self.ticket.model, prompt=prompt, completion=completion)
+    def assembly(self) -> Assembly:
+        asked = self.asked
+        return Assembly(
+            surface=asked.surface,
+            choices=asked.choices,
+            prompts=asked.prompts,
+            new_call_id=new_call_id,
+            one_call=asked.one_call,
+        )
 
     def stalled(self) -> EngineStalled:
         limit_s = self.gateway.settings().child_header_timeout_secs
@@ -141,8 +145,15 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
     """Pass the child's stream on, to its end."""
     asked = order.asked
     async with order.borrow() as borrowed:
+        chat = asked.surface is Surface.CHAT
         sieve = StreamFilter(
-            usage_asked=asked.usage_asked, choices=asked.choices, prompts=asked.prompts, reasons=order.reasons
+            usage_asked=asked.usage_asked,
+            choices=asked.choices,
+            prompts=asked.prompts,
+            reasons=order.reasons,
+            repair=DeltaRepair(choices=asked.choices, new_call_id=new_call_id, one_call=asked.one_call)
+            if chat
+            else None,
         )
         out.headers = timing_headers(borrowed.lease)
         try:
@@ -189,15 +200,13 @@ async def _assemble(order: _Order) -> web.StreamResponse:
     """Ask the child for a stream, so that it stops when the client leaves, and send what that adds up to."""
     asked = order.asked
     async with order.borrow() as borrowed:
-        assembly = Assembly(surface=asked.surface, choices=asked.choices, prompts=asked.prompts)
+        assembly = order.assembly()
         headers = timing_headers(borrowed.lease)
         try:
             async with order.call(borrowed, await order.ready(borrowed)) as call:
                 await call.check_status()
                 if not call.is_stream:
-                    answer = await call.read_all()
-                    order.count_plain(answer)
-                    return await send_whole(order.request, answer, headers)
+                    return await _send_plain(order, await call.read_all(), headers)
                 while data := await call.read():
                     assembly.feed(data)
             assembly.finish()
@@ -216,9 +225,21 @@ async def _ask_plainly(order: _Order, borrowed: Borrowed, headers: Mapping[str, 
     """Ask once more without a stream: then the engine parses the text once, at the end."""
     async with order.call(borrowed, order.asked.plain_body()) as call:
         await call.check_status()
-        answer = await call.read_all()
-        order.count_plain(answer)
-        return await send_whole(order.request, answer, headers)
+        return await _send_plain(order, await call.read_all(), headers)
+
+
+async def _send_plain(order: _Order, answer: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
+    """Send an answer that the engine gave in one piece, repaired as a stream would have been."""
+    try:
+        parsed = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        parsed = not_json()
+    assembly = order.assembly()
+    assembly.take_answer(parsed)
+    order.count(assembly.tally)
+    if assembly.error is not None:
+        raise EngineRefusal(engine_errors.from_object(assembly.error))
+    return await send_whole(order.request, assembly.answer(), headers)
 
 
 async def _no_stream(call: ChildCall) -> EngineRefusal:

@@ -119,6 +119,12 @@ class RawClient:
         """Close in order (FIN)."""
         self._writer.close()
 
+    def stop_reading(self) -> None:
+        """Take nothing any more, not even into a buffer."""
+        transport = self._writer.transport
+        assert isinstance(transport, asyncio.ReadTransport)
+        transport.pause_reading()
+
     def half_close(self) -> None:
         """Send no more, but go on reading."""
         self._writer.write_eof()

@@ -24,6 +24,7 @@ from blazar_gateway.dialects.events import (
     ToolCallStarted,
     UsageReported,
 )
+from blazar_gateway.dialects.tool_calls import is_complete
 
 SIGNATURE = "blazar"
 """Thinking blocks must carry a signature; nobody checks ours, so it says where it comes from."""
@@ -121,9 +122,9 @@ class MessageStream:
             yield from self._show(event)
         elif isinstance(event, ToolCallArguments) and event.index == self._call:
             yield from self._show(event)
-            if self._held and _complete(self._arguments):
+            if self._held and is_complete(self._arguments):
                 yield from self._release()
-        elif self._held or not _complete(self._arguments):
+        elif self._held or not is_complete(self._arguments):
             self._held.append(event)
         else:
             yield from self._show(event)
@@ -288,14 +289,6 @@ def parsed_input(arguments: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _complete(arguments: str) -> bool:
-    """Return whether a call's arguments so far are a whole JSON object."""
-    try:
-        return isinstance(json.loads(arguments), dict)
-    except ValueError:
-        return False
 
 
 def error_type(status: int) -> str:

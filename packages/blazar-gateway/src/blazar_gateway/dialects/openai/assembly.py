@@ -2,20 +2,25 @@
 
 A client that leaves a non-stream call is not noticed by llama-server (b10434): it works on, in a slot that somebody
 else waits for. So the engine is always asked for a stream, which it does cancel. What differs from its own answer is
-what it gets wrong: usage is the sum over all choices.
+what engines get wrong: usage is the sum over all choices; calls have indices, ids and arguments as strings, and a turn
+that makes them finishes with ``tool_calls``; thoughts between tags are reasoning.
 """
 
-from typing import cast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import orjson
 
+from blazar_gateway.dialects.engine_chunks import parse_frames
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import reasoning
 from blazar_gateway.dialects.openai.generation import Surface
 from blazar_gateway.dialects.openai.usage import UsageTally
-from blazar_gateway.dialects.sse import END, FrameBuffer, data_of, split_frames
+from blazar_gateway.dialects.sse import FrameBuffer
+from blazar_gateway.dialects.think_tags import split_thoughts
+from blazar_gateway.dialects.tool_calls import CallPieces
 
-_DONE_FRAME = b"data: [DONE]" + END
 _NOT_IN_ANSWERS = frozenset({"choices", "usage", "timings", "object", "prompt_progress"})
 
 
@@ -26,6 +31,8 @@ class Assembly:
         surface: The route; it decides the answer's form.
         choices: ``n`` of the request.
         prompts: Prompts in the request.
+        new_call_id: Makes an id for a tool call that came without one.
+        one_call: Keep only the first tool call.
 
     Attributes:
         complete: Whether the end marker has come.
@@ -33,10 +40,32 @@ class Assembly:
         tally: Usage seen so far.
     """
 
-    __slots__ = ("_buffer", "_choices", "_finished", "_head", "_surface", "_timings", "complete", "error", "tally")
+    __slots__ = (
+        "_buffer",
+        "_choices",
+        "_finished",
+        "_head",
+        "_new_call_id",
+        "_one_call",
+        "_surface",
+        "_timings",
+        "complete",
+        "error",
+        "tally",
+    )
 
-    def __init__(self, *, surface: Surface, choices: int = 1, prompts: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        surface: Surface,
+        choices: int = 1,
+        prompts: int = 1,
+        new_call_id: Callable[[], str],
+        one_call: bool = False,
+    ) -> None:
         self._surface = surface
+        self._new_call_id = new_call_id
+        self._one_call = one_call
         self._buffer = FrameBuffer()
         self._head: JsonObject = {}
         self._choices: dict[int, _Choice] = {}
@@ -59,40 +88,20 @@ class Assembly:
             self._take(rest)
 
     def _take(self, frames: bytes) -> None:
-        for chunk in self._parse(frames):
-            if type(chunk) is not dict:
-                continue  # `data: null` between several prompts
-            error = chunk.get("error")
-            if error is not None:
-                self.error = error if isinstance(error, dict) else {"message": error}
-            else:
-                self._add(chunk)
+        chunks, done = parse_frames(frames)
+        self.complete |= done
+        for chunk in chunks:
+            self.take_answer(chunk)
 
-    def _parse(self, frames: bytes) -> list[JsonObject | None]:
-        """Return the objects in ``frames``; all of a read at once where nothing but plain frames is in it."""
-        if frames.endswith(_DONE_FRAME):
-            self.complete = True
-            frames = frames[: -len(_DONE_FRAME)]
-            if not frames:
-                return []
-        if frames.startswith(b"data: "):
-            try:
-                # No line break can stand inside JSON, so what looks like a frame's start is one.
-                joined = frames[6:-2].replace(b"\n\ndata: ", b",")
-                return cast("list[JsonObject | None]", orjson.loads(b"[" + joined + b"]"))
-            except orjson.JSONDecodeError:
-                pass  # a comment, the end marker, or bytes that are no JSON: one by one
-        return self._parse_singly(frames)
-
-    def _parse_singly(self, frames: bytes) -> list[JsonObject | None]:
-        chunks: list[JsonObject | None] = []
-        for frame in split_frames(frames):
-            data = data_of(frame)
-            if data.strip() == b"[DONE]":
-                self.complete = True
-            elif data:
-                chunks.append(_loads_leniently(data))
-        return chunks
+    def take_answer(self, chunk: object) -> None:
+        """Take a chunk, or an answer that the engine gave in one piece."""
+        if type(chunk) is not dict:
+            return  # `data: null` between several prompts
+        error = chunk.get("error")
+        if error is not None:
+            self.error = error if isinstance(error, dict) else {"message": error}
+        else:
+            self._add(chunk)
 
     def _add(self, chunk: JsonObject) -> None:
         self._head = chunk
@@ -102,7 +111,7 @@ class Assembly:
                 index = cast("int", piece.get("index", 0))
                 choice = self._choices.get(index)
                 if choice is None:
-                    choice = self._choices[index] = _Choice()
+                    choice = self._choices[index] = _Choice(self._new_call_id, one_call=self._one_call)
                 choice.add(piece)
                 if choice.finish_reason is None:
                     self.tally.pieces += 1
@@ -116,7 +125,11 @@ class Assembly:
             self._timings[self._finished] = chunk["timings"]
 
     def answer(self) -> bytes:
-        """Return the answer's body. The order of members is llama-server's."""
+        """Return the answer's body."""
+        return orjson.dumps(self.object())
+
+    def object(self) -> JsonObject:
+        """Return the answer. The order of members is llama-server's."""
         head = self._head
         chat = self._surface is Surface.CHAT
         order = sorted(self._choices)
@@ -137,38 +150,28 @@ class Assembly:
                 answer[name] = value
         if head.get("system_fingerprint") is None:
             del answer["system_fingerprint"]
-        return orjson.dumps(answer)
-
-
-def _loads_leniently(data: bytes) -> JsonObject:
-    try:
-        return cast("JsonObject", orjson.loads(data))
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        # A model may emit bytes that never become a character.
-        return cast("JsonObject", orjson.loads(data.decode("utf-8", "replace")))
-    except orjson.JSONDecodeError:
-        return {"error": {"message": "the engine wrote an event that is not JSON", "type": "server_error", "code": 500}}
+        return answer
 
 
 class _Choice:
     """One choice in the making."""
 
-    __slots__ = ("_calls", "_extra", "_logprobs", "_texts", "finish_reason")
+    __slots__ = ("_calls", "_extra", "_logprobs", "_one_call", "_pieces", "_texts", "finish_reason")
 
-    def __init__(self) -> None:
+    def __init__(self, new_call_id: Callable[[], str], *, one_call: bool) -> None:
         self._texts: dict[str, list[str]] = {}
-        self._calls: list[JsonObject] = []
+        self._pieces = CallPieces(new_call_id=new_call_id)
+        self._one_call = one_call
+        self._calls: dict[int, _Call] = {}
         self._logprobs: JsonObject | None = None
         self._extra: JsonObject = {}
         self.finish_reason: object = None
 
     def add(self, piece: JsonObject) -> None:
-        delta = piece.get("delta")
-        if delta is None:
+        delta = piece.get("delta") or piece.get("message")
+        if not isinstance(delta, dict):
             delta = {"text": piece.get("text")}
-        for name, value in cast("JsonObject", delta).items():
+        for name, value in delta.items():
             if type(value) is str and name != "role":
                 texts = self._texts.get(name)
                 if texts is None:
@@ -177,32 +180,25 @@ class _Choice:
                     texts.append(value)
             elif name == "tool_calls" and type(value) is list:
                 for call in value:
-                    self._add_call(call)
+                    if isinstance(call, dict):
+                        self._add_call(call)
             elif value is not None:
                 self._extra[name] = value
         finish_reason = piece.get("finish_reason")
         if finish_reason is not None:
             self.finish_reason = finish_reason
         logprobs = piece.get("logprobs")
-        if logprobs is not None:
-            self._add_logprobs(cast("JsonObject", logprobs))
+        if isinstance(logprobs, dict):
+            self._add_logprobs(logprobs)
 
-    def _add_call(self, piece: JsonObject) -> None:
-        index = cast("int", piece.get("index", 0))
-        given = piece.get("id")
-        known = next((call for call in reversed(self._calls) if call["index"] == index), None)
-        # Some engines write every call of a turn with index 0: another id is another call.
-        if known is None or (given and known["id"] and given != known["id"]):
-            known = {"index": index, "type": "function", "name": "", "arguments": [], "id": ""}
-            self._calls.append(known)
-        if given:
-            known["id"] = given
-        function = piece.get("function")
-        if type(function) is dict:
-            known["name"] = function.get("name") or known["name"]
-            arguments = function.get("arguments")
-            if arguments:
-                cast("list[object]", known["arguments"]).append(arguments)
+    def _add_call(self, call: dict[str, Any]) -> None:
+        piece = self._pieces.take(call)
+        if self._one_call and piece.index > 0:
+            return
+        if piece.begins:
+            self._calls[piece.index] = _Call(piece.id, piece.name)
+        if piece.arguments:
+            self._calls[piece.index].arguments.append(piece.arguments)
 
     def _add_logprobs(self, logprobs: JsonObject) -> None:
         if self._logprobs is None:
@@ -219,22 +215,34 @@ class _Choice:
         if not chat:
             text = texts.get("text", "")
             return {"text": text, "index": index, "logprobs": self._logprobs, "finish_reason": self.finish_reason}
+        content = texts.pop("content", "")
+        if not any(texts.get(name) for name in ("reasoning_content", "reasoning")):
+            thought, content = split_thoughts(content)
+            if thought:
+                texts["reasoning_content"] = thought
         message: JsonObject = {
             "role": self._extra.pop("role", "assistant"),
-            "content": texts.pop("content", ""),
+            "content": content,
             **{name: text for name, text in texts.items() if text},
             **self._extra,
         }
         reasoning.name_twice_in(message)
+        finish = self.finish_reason
         if self._calls:
-            message["tool_calls"] = [_call(call) for call in self._calls]
-        choice: JsonObject = {"finish_reason": self.finish_reason, "index": index, "message": message}
+            message["tool_calls"] = [call.object() for call in self._calls.values()]
+            finish = "tool_calls" if finish in {"stop", "function_call"} else finish
+        choice: JsonObject = {"finish_reason": finish, "index": index, "message": message}
         if self._logprobs is not None:
             choice["logprobs"] = self._logprobs
         return choice
 
 
-def _call(call: JsonObject) -> JsonObject:
-    pieces = cast("list[object]", call["arguments"])
-    arguments = "".join(piece if isinstance(piece, str) else orjson.dumps(piece).decode() for piece in pieces)
-    return {"type": "function", "function": {"name": call["name"], "arguments": arguments}, "id": call["id"]}
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+
+    def object(self) -> JsonObject:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"type": "function", "function": function, "id": self.id}

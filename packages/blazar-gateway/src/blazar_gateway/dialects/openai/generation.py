@@ -63,6 +63,11 @@ class Generation:
     fields: JsonObject = field(repr=False)
     raw: bytes | None = field(repr=False)
 
+    @property
+    def one_call(self) -> bool:
+        """Whether the client takes one tool call at most."""
+        return self.fields.get("parallel_tool_calls") is False
+
     def for_row(self, name: str) -> Self:
         """Return the same generation under the row's own name, which is what its engine calls the model."""
         if self.model == name:

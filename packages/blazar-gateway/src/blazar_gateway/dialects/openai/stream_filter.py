@@ -8,6 +8,7 @@ would have sent to its own request:
 * it did not: no such frame. llama-server moves ``timings`` from the finish frame to the usage frame when usage is
   asked for; they are moved back, byte for byte.
 
+Text and calls that an engine writes wrongly are repaired: see :mod:`~blazar_gateway.dialects.openai.delta_repair`.
 ``data: null``, which llama-server sends between several prompts, is left out. Reasoning gets its second name. An error
 object gets OpenAI's members. Every other frame is the engine's own, and most are never looked at: one search per read
 finds the frames that matter, and everything before the first of them is passed on as one slice.
@@ -17,6 +18,7 @@ import orjson
 
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import engine_errors, reasoning
+from blazar_gateway.dialects.openai.delta_repair import DeltaRepair
 from blazar_gateway.dialects.openai.usage import UsageTally
 from blazar_gateway.dialects.sse import END, FrameBuffer, data_of, frame_start, split_frames
 from blazar_gateway.error_responses import Dialect, WireError, error_frame
@@ -39,6 +41,7 @@ class StreamFilter:
         choices: ``n`` of the request.
         prompts: Prompts in the request.
         reasons: Whether the model may think; ``False`` spares looking for it.
+        repair: Repairs what a chat's deltas say; ``None`` for text completions.
 
     Attributes:
         complete: Whether the engine's end marker has passed; without it a stream broke.
@@ -52,6 +55,7 @@ class StreamFilter:
         "_ordinary_bytes",
         "_pending",
         "_reasons",
+        "_repair",
         "_several",
         "_several_prompts",
         "_usage_asked",
@@ -60,9 +64,18 @@ class StreamFilter:
         "tally",
     )
 
-    def __init__(self, *, usage_asked: bool, choices: int = 1, prompts: int = 1, reasons: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        usage_asked: bool,
+        choices: int = 1,
+        prompts: int = 1,
+        reasons: bool = True,
+        repair: DeltaRepair | None = None,
+    ) -> None:
         self._usage_asked = usage_asked
         self._reasons = reasons
+        self._repair = repair
         self._several = choices * prompts > 1
         self._several_prompts = prompts > 1
         self._buffer = FrameBuffer()
@@ -80,6 +93,8 @@ class StreamFilter:
         frames = self._buffer.take(data)
         if self._several_prompts:
             frames = frames.replace(_NULL, b"")
+        if self._repair is not None and frames:
+            frames = self._repair.repair(frames)
         if not frames:
             return b""
         if self._reasons and reasoning.MARK in frames:
@@ -108,7 +123,10 @@ class StreamFilter:
         A stream that broke has nothing left: half a frame would spoil the error that follows, and a finish frame
         that is held has not been seen by the client.
         """
-        rest = self._held + self._buffer.last()
+        last = self._buffer.last()
+        if self._repair is not None and last:
+            last = self._repair.repair(last)
+        rest = self._held + last
         sent = self._sift(rest) if rest else b""
         return sent + self._held
 
