@@ -62,6 +62,11 @@ class _Order:
         usage = tally.total()
         count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
 
+    def repair(self) -> DeltaRepair | None:
+        if self.asked.surface is not Surface.CHAT:
+            return None
+        return DeltaRepair(choices=self.asked.choices, new_call_id=new_call_id, one_call=self.asked.one_call)
+
     def assembly(self) -> Assembly:
         asked = self.asked
         return Assembly(
@@ -145,15 +150,12 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
     """Pass the child's stream on, to its end."""
     asked = order.asked
     async with order.borrow() as borrowed:
-        chat = asked.surface is Surface.CHAT
         sieve = StreamFilter(
             usage_asked=asked.usage_asked,
             choices=asked.choices,
             prompts=asked.prompts,
             reasons=order.reasons,
-            repair=DeltaRepair(choices=asked.choices, new_call_id=new_call_id, one_call=asked.one_call)
-            if chat
-            else None,
+            repair=order.repair(),
         )
         out.headers = timing_headers(borrowed.lease)
         try:
@@ -198,7 +200,6 @@ async def _whole(order: _Order) -> web.StreamResponse:
 
 async def _assemble(order: _Order) -> web.StreamResponse:
     """Ask the child for a stream, so that it stops when the client leaves, and send what that adds up to."""
-    asked = order.asked
     async with order.borrow() as borrowed:
         assembly = order.assembly()
         headers = timing_headers(borrowed.lease)
