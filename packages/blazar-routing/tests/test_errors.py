@@ -15,6 +15,7 @@ def texts() -> dict[str, str]:
         errors.ModelFileMissing(model="m", path="/weights/m.gguf"),
         errors.ModelUnreadable(path="/weights/m.gguf", reason="it ends in the middle of its header"),
         errors.ModelDoesNotFit(model="m", verdict="it needs 9 GiB, and 4 GiB are free."),
+        errors.ContextDoesNotFit(model="m", ctx_tokens=131072, verdict="it needs 9 GiB, and 4 GiB are free."),
         errors.ModelStopped(model="m"),
         errors.UnknownEngineKind(given="vllm"),
         errors.EngineMissing(model="m", shape="a GGUF file", kinds=("llamacpp", "mistralrs")),
@@ -77,6 +78,10 @@ def test_teaching_texts_are_what_they_were() -> None:
             "ModelFileMissing": "the file of model 'm' is gone: /weights/m.gguf. Put it back, or remove the row with `blazar models rm m` and add the file where it is now with `blazar models add PATH`.",
             "ModelUnreadable": "/weights/m.gguf cannot be served: it ends in the middle of its header. Check that the download is complete (size and sha256 against its source) and fetch it again if not.",
             "ModelDoesNotFit": "model 'm' does not fit: it needs 9 GiB, and 4 GiB are free.",
+            "ContextDoesNotFit": (
+                "model 'm' cannot be given the context of 131072 tokens that num_ctx asks for: it needs 9 GiB, "
+                "and 4 GiB are free. Or send a smaller `num_ctx`, or none: then the model is served with what fits."
+            ),
             "ModelStopped": "model 'm' was stopped while this request needed it. Send the request again to load it anew.",
             "UnknownEngineKind": "unknown engine kind 'vllm': the supported kinds are llamacpp, mistralrs, sglang, sdcpp, whisper, mlx.",
             "EngineMissing": "no installed engine can serve model 'm': a GGUF file needs llamacpp or mistralrs, and none is installed. Register a binary you have with `blazar engine add-local PATH`, or run `blazar demo` to fetch a tested llama.cpp engine and try it.",

@@ -66,6 +66,7 @@ LANE_EXIT: Mapping[str, ExitCode] = MappingProxyType(
         "management-closed": ExitCode.REFUSED,
         "method-not-allowed": ExitCode.USAGE,
         "model-does-not-fit": ExitCode.DOES_NOT_FIT,
+        "context-does-not-fit": ExitCode.DOES_NOT_FIT,
         "model-file-missing": ExitCode.NOT_FOUND,
         "model-not-allowed": ExitCode.REFUSED,
         "model-not-found": ExitCode.NOT_FOUND,

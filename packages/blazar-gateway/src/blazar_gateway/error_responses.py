@@ -102,6 +102,7 @@ WIRE_TABLE: Mapping[str, _Row] = {
     "model-file-missing": _Row(404, _INVALID),
     "model-unreadable": _Row(400, _INVALID),
     "model-does-not-fit": _Row(400, _INVALID),
+    "context-does-not-fit": _Row(400, _INVALID),
     "model-stopped": _Row(503, _SERVER),
     # Fetching models.
     "pull-refused": _Row(400, _INVALID),

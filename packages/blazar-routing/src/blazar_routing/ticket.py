@@ -21,7 +21,8 @@ class Ticket:
     """What the queue knows of a request.
 
     Attributes:
-        model: The model row's name, resolved.
+        model: The instance that it waits for: the model row's name, resolved, or that of a companion
+            (:mod:`blazar_routing.instances`).
         key: The API key's name, or ``""`` on an open gateway and for the owner.
         priority: The admission class.
         deadline_s: Seconds after arrival by which the request must have started, or ``None``.
@@ -30,6 +31,7 @@ class Ticket:
             a loaded engine but no slot (tokenize, templates).
         cells: KV cells the request may grow to, in tokens (prompt estimate plus the most it may generate).
         session: The conversation it belongs to, or ``None``.
+        ctx_tokens: The context that the client asks the model to be loaded with, or 0 when it names none.
     """
 
     model: str
@@ -40,3 +42,4 @@ class Ticket:
     slots: int = 1
     cells: int = 0
     session: str | None = None
+    ctx_tokens: int = 0

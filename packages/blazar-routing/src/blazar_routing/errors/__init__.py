@@ -3,7 +3,8 @@
 ::
 
     LaneError
-    ├── models       ModelNotFound, ModelFileMissing, ModelUnreadable, ModelDoesNotFit, ModelStopped
+    ├── models       ModelNotFound, ModelFileMissing, ModelUnreadable, ModelDoesNotFit,
+    │                ContextDoesNotFit, ModelStopped
     ├── engines      UnknownEngineKind, EngineMissing, EngineBinaryMissing, NotAnEngine, ProfileRejected,
     │                LoadFailed, LoadTimeout, EngineCrashed, EngineUnreachable, EngineStalled, BreakerOpen
     ├── access       KeyMissing, KeyInvalid, KeysConflict, ModelNotAllowed, TooManyConcurrent, RateLimited,
@@ -44,6 +45,7 @@ from blazar_routing.errors.engines import (
     UnknownEngineKind,
 )
 from blazar_routing.errors.models import (
+    ContextDoesNotFit,
     ModelDoesNotFit,
     ModelFileMissing,
     ModelNotFound,
@@ -69,6 +71,7 @@ __all__ = [
     "AdminOnly",
     "BodyTooLarge",
     "BreakerOpen",
+    "ContextDoesNotFit",
     "DailyQuotaSpent",
     "DeadlineMissed",
     "EngineBinaryMissing",

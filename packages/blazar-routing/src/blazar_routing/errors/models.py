@@ -61,6 +61,27 @@ class ModelDoesNotFit(LaneError):
         super().__init__(f"model '{model}' does not fit: {verdict}")
 
 
+class ContextDoesNotFit(LaneError):
+    """The model fits, but not with the context that the client asks for; what runs has not been touched.
+
+    Attributes:
+        model: The row's name.
+        ctx_tokens: What was asked for.
+        verdict: The budget's text with its levers, or why nothing can be unloaded for it.
+    """
+
+    code = "context-does-not-fit"
+
+    def __init__(self, *, model: str, ctx_tokens: int, verdict: str) -> None:
+        self.model = model
+        self.ctx_tokens = ctx_tokens
+        self.verdict = verdict
+        super().__init__(
+            f"model '{model}' cannot be given the context of {ctx_tokens} tokens that num_ctx asks for: {verdict} "
+            "Or send a smaller `num_ctx`, or none: then the model is served with what fits."
+        )
+
+
 class ModelStopped(LaneError):
     """Somebody stopped the model while this request was waiting for it or using it."""
 

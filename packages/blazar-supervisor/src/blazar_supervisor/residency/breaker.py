@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from blazar_routing.errors import BreakerOpen
+from blazar_routing.instances import model_of
 
 CRASHES_TO_OPEN = 3
 FIRST_PAUSE_S = 10.0
@@ -40,6 +41,16 @@ class Breakers:
     def forget(self, key: str) -> None:
         """Forget the deaths of ``key``: it ended cleanly, or its owner said so."""
         self._histories.pop(key, None)
+
+    def forget_model(self, model: str) -> None:
+        """Forget the deaths of every child of a model."""
+        for key in [key for key in self._histories if model_of(key) == model]:
+            del self._histories[key]
+
+    def is_open(self, key: str, *, now_s: float) -> bool:
+        """Return whether no start may be tried yet."""
+        history = self._histories.get(key)
+        return history is not None and now_s < history.open_until_s
 
     def crashes(self, key: str) -> int:
         """Return the deaths in a row."""

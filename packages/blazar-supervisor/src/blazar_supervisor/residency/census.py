@@ -17,6 +17,7 @@ class Census:
 
     def __init__(self) -> None:
         self._residences: dict[str, Residence] = {}
+        self._lines: dict[str, tuple[Residence, ...]] = {}
         self._pools = UNKNOWN
         self._foreign = Bytes()
 
@@ -31,14 +32,24 @@ class Census:
         """Add a child, at the end of the order."""
         self._residences.pop(residence.key, None)
         self._residences[residence.key] = residence
+        self._draw_up(residence.line)
 
     def leave(self, residence: Residence) -> None:
         """Take a child out, unless its key has begun another life."""
         if self._residences.get(residence.key) is residence:
             del self._residences[residence.key]
+            self._draw_up(residence.line)
+
+    def of_line(self, line: str) -> tuple[Residence, ...]:
+        """Return the children that serve one line, in order of start."""
+        return self._lines.get(line, ())
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the instances that have children."""
+        return tuple(self._lines)
 
     def of_model(self, model: str) -> tuple[Residence, ...]:
-        """Return the children of a model, whatever their keys."""
+        """Return the children of a model, whatever they are for."""
         return tuple(residence for residence in self._residences.values() if residence.model == model)
 
     def measured(self, pools: Pools, *, private: int) -> None:
@@ -61,7 +72,7 @@ class Census:
     def room(self, key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None) -> Room:
         """Return who has to go so that ``need`` fits, apart from the child of that key itself."""
         holdings = [
-            residence.holding(waiting=waiting(residence.model)) for residence in self._alive() if residence.key != key
+            residence.holding(waiting=waiting(residence.line)) for residence in self._alive() if residence.key != key
         ]
         if not self._pools.known:
             return find_room(Bytes(), Bytes(), holdings, max_loaded=max_loaded)
@@ -88,6 +99,13 @@ class Census:
     def _countable(self, need: Bytes) -> Bytes:
         """Return ``need`` without what cannot be counted: accelerators that only the engine knows."""
         return need if self._pools.total.device else Bytes(need.host)
+
+    def _draw_up(self, line: str) -> None:
+        children = tuple(residence for residence in self._residences.values() if residence.line == line)
+        if children:
+            self._lines[line] = children
+        else:
+            self._lines.pop(line, None)
 
     def _alive(self) -> list[Residence]:
         return [residence for residence in self._residences.values() if residence.alive]

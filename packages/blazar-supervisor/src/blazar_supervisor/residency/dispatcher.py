@@ -6,16 +6,26 @@ a free slot passes through :meth:`Dispatcher.lend` without a task, a future or a
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from blazar_routing.errors import BreakerOpen, EngineStalled, LaneError, ModelStopped, ShuttingDown
+from blazar_routing.errors import (
+    BreakerOpen,
+    ContextDoesNotFit,
+    EngineStalled,
+    LaneError,
+    ModelStopped,
+    ShuttingDown,
+)
+from blazar_routing.instances import model_of
 from blazar_routing.queue import AdmissionQueue, Capacity, Grant, Load, Refuse
 from blazar_routing.ticket import Ticket
 from blazar_supervisor.residency.breaker import Breakers
 from blazar_supervisor.residency.census import Census
+from blazar_supervisor.residency.contexts import Wishes
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Lifecycle, Limits
+from blazar_supervisor.residency.lines import capacity_of, choose, next_key, wants_another
 from blazar_supervisor.residency.planning import Plans
 from blazar_supervisor.residency.ports import Launcher, Plan, Planner
 from blazar_supervisor.residency.residence import Residence
@@ -27,6 +37,9 @@ STOP_DRAIN_S = 30.0
 
 _SLEEP_CHECK_S = 5.0
 """Seconds between looks at an idle child that should be asleep by now."""
+
+_NEXT_REPLICA_S = 30.0
+"""Seconds after a replica that did not come up until another is tried: the others serve meanwhile."""
 
 
 @dataclass(slots=True)
@@ -49,13 +62,17 @@ class Dispatcher:
         launcher: Launcher,
         limits: Callable[[], Limits],
         clock: Callable[[], float],
+        replicas: Callable[[str], int] = lambda _: 1,
     ) -> None:
         self._limits = limits
+        self._replicas = replicas
         self._clock = clock
         self._census = Census()
         self._breakers = Breakers()
         self._queue = AdmissionQueue(limit=limits().queue_limit)
         self._waiters: dict[int, _Waiter] = {}
+        self._wishes = Wishes()
+        self._no_replica_before_s: dict[str, float] = {}
         self._closing = False
         self._pumping = False
         self._again = False
@@ -64,6 +81,7 @@ class Dispatcher:
             census=self._census,
             planner=planner,
             waiting=self._queue.waiting,
+            wish=self._wishes.largest,
             max_loaded=lambda: limits().max_loaded,
             clock=clock,
         )
@@ -79,28 +97,46 @@ class Dispatcher:
 
     # Requests
 
-    async def lend(self, model: str, ticket: Ticket) -> SlotLease:
-        """Return a lease on a child that is ready, starting one if need be.
+    async def lend(self, line: str, ticket: Ticket) -> SlotLease:
+        """Return a lease on a child of an instance that is ready, starting one if need be.
 
         Does not suspend when a slot is free. Cancelling it withdraws the request.
 
         Raises:
             LaneError: Any refusal.
         """
-        residence = self._census.find(model)
+        residence = choose(self._census.of_line(line), ticket, self._clock())
         if (
             residence is not None
-            and residence.state is ChildState.READY
-            and residence.has_room(ticket)
-            # Nobody waits at all, or nobody for this model and it makes room for no other.
-            and (not self._waiters or (self._queue.waiting(model) == 0 and self._queue.giving_way(model) is None))
-            and not residence.is_drowsy(self._clock())
+            # Nobody waits at all, or nobody for this instance and it makes room for no other.
+            and (not self._waiters or (self._queue.waiting(line) == 0 and self._queue.giving_way(line) is None))
             and not self._closing
         ):
             return residence.grant(ticket, 0.0, 0.0)
-        return await self._take_turn(model, ticket)
+        if ticket.ctx_tokens:
+            ticket = await self._with_a_wish_that_fits(line, ticket)
+        return await self._take_turn(line, ticket)
 
-    async def _take_turn(self, model: str, ticket: Ticket) -> SlotLease:
+    async def _with_a_wish_that_fits(self, line: str, ticket: Ticket) -> Ticket:
+        """Return the ticket, asking for no more context than there can be; what runs is replaced for no less.
+
+        Raises:
+            ContextDoesNotFit: The machine has no room for it. Nothing has been touched.
+        """
+        largest = max(
+            (child for child in self._census.of_line(line) if child.alive and child.plan is not None),
+            key=lambda child: child.content_ctx,
+            default=None,
+        )
+        if largest is None or largest.content_ctx >= ticket.ctx_tokens:
+            return ticket
+        plan = await self._plans.larger(largest, ticket.ctx_tokens)
+        if largest.plan is not None and plan.profile.ctx_tokens <= largest.plan.profile.ctx_tokens:
+            # All there can be is served already.
+            largest.wished_ctx = max(largest.wished_ctx, ticket.ctx_tokens)
+        return replace(ticket, ctx_tokens=min(ticket.ctx_tokens, plan.profile.ctx_tokens))
+
+    async def _take_turn(self, line: str, ticket: Ticket) -> SlotLease:
         if self._closing:
             raise ShuttingDown
         now_s = self._clock()
@@ -108,6 +144,7 @@ class Dispatcher:
         place = self._queue.arrive(ticket, now_s=now_s)
         waiter = _Waiter(ticket, now_s, asyncio.get_running_loop().create_future())
         self._waiters[place] = waiter
+        self._wishes.add(place, line, ticket.ctx_tokens)
         self._decide()
         try:
             return await waiter.turn
@@ -119,9 +156,10 @@ class Dispatcher:
             raise
         finally:
             self._waiters.pop(place, None)
+            self._wishes.drop(place)
             if self._queue.withdraw(place):
-                if self._queue.waiting(model) == 0:
-                    self._plans.forget(model)
+                if self._queue.waiting(line) == 0:
+                    self._plans.forget(line)
                 self._decide()
 
     def released(self, residence: Residence) -> None:
@@ -133,7 +171,7 @@ class Dispatcher:
             if (
                 residence.stay_s == 0
                 and residence.state is ChildState.READY
-                and not self._queue.waiting(residence.model)
+                and not self._queue.waiting(residence.line)
             ):
                 self._stop_idle(residence)
         if self._waiters:
@@ -162,17 +200,19 @@ class Dispatcher:
             while self._again:
                 self._again = False
                 self._ask_drowsy()
+                self._end_outgrown()
                 for decision in self._queue.decide(self._view(), now_s=self._clock(), room=self._plans.victims):
                     self._again = True
                     match decision:
                         case Grant(place=place):
                             self._grant(place)
-                        case Load(model=model, evict=evict):
-                            self._load(model, evict)
+                        case Load(model=line, evict=evict):
+                            self._load(line, evict)
                         case Refuse(place=place, error=error):
                             self._refuse(place, error)
                         case _:
                             assert_never(decision)
+                self._add_replicas()
         finally:
             self._pumping = False
         self._arm()
@@ -180,52 +220,82 @@ class Dispatcher:
     def _view(self) -> dict[str, Capacity]:
         now_s = self._clock()
         return {
-            residence.model: residence.capacity(now_s, drowsy=residence.is_drowsy(now_s))
-            for residence in self._census
-            if residence.key == residence.model
+            line: capacity_of(self._census.of_line(line), now_s, ctx_tokens=self._wishes.largest(line))
+            for line in self._census.lines()
         }
 
     def _ask_drowsy(self) -> None:
         """Whoever waits for a child that may have fallen asleep has it asked first: waking takes room and time."""
         now_s = self._clock()
         for residence in self._census:
-            if residence.is_drowsy(now_s) and not residence.asking and self._queue.waiting(residence.model):
+            if residence.is_drowsy(now_s) and not residence.asking and self._queue.waiting(residence.line):
                 self._lifecycle.begin_asking(residence)
+
+    def _end_outgrown(self) -> None:
+        """End idle children that are too small for somebody who waits: a larger one takes the place."""
+        for line in self._wishes:
+            wish = self._wishes.largest(line)
+            for residence in self._census.of_line(line):
+                idle = not residence.leases and residence.state in {ChildState.READY, ChildState.SLEEPING}
+                if idle and residence.content_ctx < wish:
+                    self._lifecycle.stop(
+                        residence, drain_s=0.0, error=None, reason=f"a context of {wish} tokens is asked for"
+                    )
+
+    def _add_replicas(self) -> None:
+        """Start another child of a line whose children are all busy, where memory has room and the settings say so."""
+        now_s = self._clock()
+        for line in self._queue.models():
+            children = self._census.of_line(line)
+            if self._queue.giving_way(line) is not None or not wants_another(children, replicas=self._replicas(line)):
+                continue
+            key = next_key(line, children)
+            like = next((child.plan for child in children if child.plan is not None), None)
+            if like is None or now_s < self._no_replica_before_s.get(key, 0.0):
+                continue
+            if self._breakers.is_open(key, now_s=now_s) or not self._plans.has_spare_room(key, line, like):
+                continue
+            self._again = True
+            self._lifecycle.start(key, line=line)
 
     def _grant(self, place: int) -> None:
         waiter = self._waiters.get(place)
         if waiter is None or waiter.turn.done():
             return
-        residence = self._census.find(waiter.ticket.model)
-        assert residence is not None
         now_s = self._clock()
+        residence = choose(self._census.of_line(waiter.ticket.model), waiter.ticket, now_s)
+        assert residence is not None
         waited_load_s = residence.ready_since_s - max(waiter.arrived_s, residence.loading_since_s)
         lease = residence.grant(waiter.ticket, now_s - waiter.arrived_s, max(0.0, waited_load_s))
+        self._wishes.drop(place)
         waiter.turn.set_result(lease)
 
-    def _load(self, model: str, evict: tuple[str, ...]) -> None:
+    def _load(self, line: str, evict: tuple[str, ...]) -> None:
+        key = next_key(line, self._census.of_line(line))
         try:
-            self._breakers.check(model, model=model, now_s=self._clock())
+            self._breakers.check(key, model=model_of(line), now_s=self._clock())
         except BreakerOpen as error:
-            self._refuse_all(model, error)
+            self._refuse_all(line, error)
             return
-        self._lifecycle.start(model, evict=evict)
+        leaving = [child for child in self._plans.leaving(line) if child.line in evict or child.key in evict]
+        self._lifecycle.start(key, line=line, evict=leaving)
 
     def _refuse(self, place: int, error: LaneError) -> None:
         waiter = self._waiters.get(place)
         if waiter is not None and not waiter.turn.done():
             waiter.turn.set_exception(error)
 
-    def _refuse_all(self, model: str, error: LaneError) -> None:
-        for place in self._queue.withdraw_all(model):
+    def _refuse_all(self, line: str, error: LaneError) -> None:
+        for place in self._queue.withdraw_all(line):
+            self._wishes.drop(place)
             self._refuse(place, error)
-        self._plans.forget(model)
+        self._plans.forget(line)
 
     # What the lifecycle tells
 
-    def waiting_for(self, model: str) -> int:
-        """Return how many requests wait for the model."""
-        return self._queue.waiting(model)
+    def waiting_for(self, line: str) -> int:
+        """Return how many requests wait for the instance."""
+        return self._queue.waiting(line)
 
     def came_up(self, residence: Residence) -> None:
         """A child takes requests."""
@@ -234,8 +304,19 @@ class Dispatcher:
             self._stop_idle(residence)
 
     def did_not_come_up(self, residence: Residence, error: LaneError) -> None:
-        """Tell everybody who waits for it."""
-        self._refuse_all(residence.model, error)
+        """Tell everybody who waits for it, unless others of its line serve them."""
+        line = residence.line
+        siblings = [other for other in self._census.of_line(line) if other is not residence]
+        if any(other.state is ChildState.READY for other in siblings):
+            self._no_replica_before_s[residence.key] = self._clock() + _NEXT_REPLICA_S
+        elif isinstance(error, ContextDoesNotFit):
+            # Only those who asked for it are refused; the others get what fits.
+            for place in self._wishes.of_line(line):
+                self._queue.withdraw(place)
+                self._wishes.drop(place)
+                self._refuse(place, error)
+        else:
+            self._refuse_all(line, error)
         self._decide()
 
     def changed(self) -> None:
@@ -281,7 +362,7 @@ class Dispatcher:
             if residence.leases or residence.state not in {ChildState.READY, ChildState.SLEEPING}:
                 continue
             idle_s = residence.idle_s()
-            if idle_s is not None and now_s - residence.used_at_s >= idle_s and not self.waiting_for(residence.model):
+            if idle_s is not None and now_s - residence.used_at_s >= idle_s and not self.waiting_for(residence.line):
                 self._stop_idle(residence)
             elif (
                 residence.sleep_s is not None
@@ -298,14 +379,15 @@ class Dispatcher:
 
     # What else can be asked of it
 
-    def waiting(self, model: str) -> WaitingView | None:
-        """Return how far the model is for somebody who waits for it, or ``None`` when nobody does."""
-        count = self._queue.waiting(model)
+    def waiting(self, line: str) -> WaitingView | None:
+        """Return how far the instance is for somebody who waits for it, or ``None`` when nobody does."""
+        count = self._queue.waiting(line)
         if count == 0:
             return None
-        residence = self._census.find(model)
-        if residence is not None and residence.state is ChildState.STARTING:
-            child = residence.child
+        children = self._census.of_line(line)
+        starting = next((child for child in children if child.state is ChildState.STARTING), None)
+        if starting is not None and not any(child.state is ChildState.READY for child in children):
+            child = starting.child
             return WaitingView("loading", 0, child.fraction() if child is not None else None)
         return WaitingView("queued", count - 1, None)
 
@@ -313,28 +395,34 @@ class Dispatcher:
         """Return the children there are, in order of their start; those that failed last are among them."""
         now_s = self._clock()
         shown = sorted(self._census, key=lambda residence: residence.order)
-        return tuple(
-            resident_view(residence, waiting=self._queue.waiting(residence.model), now_s=now_s) for residence in shown
-        )
+        views = []
+        told: set[str] = set()
+        for residence in shown:
+            # One line, however many children: its waiters are shown once.
+            waiting = 0 if residence.line in told else self._queue.waiting(residence.line)
+            told.add(residence.line)
+            views.append(resident_view(residence, waiting=waiting, now_s=now_s))
+        return tuple(views)
 
-    def keep(self, model: str, seconds: float | None) -> None:
-        """Set how long the model's children stay after their last request."""
-        for residence in self._census.of_model(model):
+    def keep(self, line: str, seconds: float | None) -> None:
+        """Set how long the instance's children stay after their last request."""
+        for residence in self._census.of_line(line):
             residence.stay_s = None if seconds is None or seconds < 0 else seconds
             idle = not residence.leases and residence.state in {ChildState.READY, ChildState.SLEEPING}
-            if seconds == 0 and idle and not self._queue.waiting(model):
+            if seconds == 0 and idle and not self._queue.waiting(line):
                 self._stop_idle(residence)
         self._arm()
 
     async def unload(self, model: str, *, drain_s: float = STOP_DRAIN_S) -> bool:
-        """Stop every child of the model and return whether there was one, once they are gone.
+        """Stop every child of the model, whatever it is for, and return whether there was one, once they are gone.
 
         Whoever waits for it is told; running requests go on for ``drain_s``. A request that comes meanwhile gets a
         new child. Crashes are forgotten, so that the next request starts at once.
         """
         error = ModelStopped(model=model)
-        self._refuse_all(model, error)
-        self._breakers.forget(model)
+        for line in [line for line in self._queue.models() if model_of(line) == model]:
+            self._refuse_all(line, error)
+        self._breakers.forget_model(model)
         self._plans.forget_refusals(model)
         residences = self._census.of_model(model)
         for residence in residences:
@@ -345,13 +433,13 @@ class Dispatcher:
             await asyncio.wait(endings)
         return bool(endings)
 
-    async def explain(self, model: str) -> Plan:
-        """Return what would be started for the model.
+    async def explain(self, line: str) -> Plan:
+        """Return what would be started for the instance.
 
         Raises:
             LaneError: What a request would be refused with.
         """
-        return await self._plans.explain(model)
+        return await self._plans.explain(line)
 
     async def close(self) -> None:
         """Refuse whoever waits, drain, stop every child, and return when all are reaped."""
@@ -360,8 +448,8 @@ class Dispatcher:
             self._timer.cancel()
             self._timer = None
         error = ShuttingDown()
-        for model in list(self._queue.models()):
-            self._refuse_all(model, error)
+        for line in list(self._queue.models()):
+            self._refuse_all(line, error)
         for residence in self._census:
             self._lifecycle.stop(
                 residence, drain_s=self._limits().drain_s, error=error, reason="the daemon stops", clean=False

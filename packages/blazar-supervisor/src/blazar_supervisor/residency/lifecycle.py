@@ -6,7 +6,7 @@ it. A stop cancels the work and waits for it; whatever the order of events, each
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,8 +53,8 @@ class Limits:
 class Audience(Owner, Protocol):
     """Who is told what became of a child."""
 
-    def waiting_for(self, model: str) -> int:
-        """Return how many requests wait for the model."""
+    def waiting_for(self, line: str) -> int:
+        """Return how many requests wait for the instance."""
 
     def came_up(self, residence: Residence) -> None:
         """The child takes requests."""
@@ -95,27 +95,26 @@ class Lifecycle:
 
     # Coming up
 
-    def start(self, model: str, *, evict: Sequence[str]) -> None:
-        """Begin a child's life, or wake it; ``evict`` are models whose children go first."""
+    def start(self, key: str, *, line: str, evict: Iterable[Residence] = ()) -> None:
+        """Begin a child's life, or wake it; those in ``evict`` go first."""
         for victim in evict:
-            for residence in self._census.of_model(victim):
-                self.stop(residence, drain_s=0.0, error=None, reason="to make room")
-        known = self._census.find(model)
+            self.stop(victim, drain_s=0.0, error=None, reason="to make room")
+        known = self._census.find(key)
         if known is not None and known.state is ChildState.SLEEPING:
             known.go(ChildState.STARTING)
             known.loading_since_s = self._clock()
-            self._work(known, self._wake(known), f"wake {model}")
+            self._work(known, self._wake(known), f"wake {key}")
             return
         if known is not None:
             known.go(ChildState.ABSENT)
         self._starts += 1
-        residence = Residence(self._audience, key=model, model=model, order=self._starts, now_s=self._clock())
+        residence = Residence(self._audience, key=key, line=line, order=self._starts, now_s=self._clock())
         self._census.enter(residence)
-        self._work(residence, self._bring_up(residence), f"start {model}")
+        self._work(residence, self._bring_up(residence), f"start {key}")
 
     async def _bring_up(self, residence: Residence) -> None:
         try:
-            plan = await self._plans.settle(residence.key, residence.model)
+            plan = await self._plans.settle(residence.key, residence.line)
             if plan is None:
                 # Whose turn it is to go is the queue's decision; it asks for the start again.
                 self._call_off(residence)
@@ -137,6 +136,7 @@ class Lifecycle:
         profile = plan.profile
         residence.total_slots = residence.free_slots = profile.slots
         residence.total_cells = residence.free_cells = profile.cells
+        residence.wished_ctx = plan.ctx_wish
         residence.sleeps_after(profile.sleep_s)
         self._is_ready(residence)
         self._spawn_task(self._watch(residence, child), f"watch {residence.key}")

@@ -1,12 +1,15 @@
-"""What a model needs, and who would have to go for it: asked once, kept until it is started or nobody waits."""
+"""What an instance needs, and who would have to go for it: asked once, kept until it is started or nobody waits."""
 
 import asyncio
 from collections.abc import Callable
 
-from blazar_routing.errors import ModelDoesNotFit
+from blazar_routing.errors import ContextDoesNotFit, ModelDoesNotFit
+from blazar_routing.instances import model_of
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.eviction import Room
+from blazar_supervisor.residency.lines import is_spare, next_key
 from blazar_supervisor.residency.ports import Plan, Planner
+from blazar_supervisor.residency.residence import Residence
 from blazar_supervisor.residency.wording import pinned_verdict
 
 _REPROBES = 3
@@ -16,12 +19,13 @@ _RECENT_S = 5.0
 
 
 class Plans:
-    """Plans by model, over a census.
+    """Plans by line, over a census.
 
     Args:
         census: The children there are.
         planner: Makes plans and measures the machine.
-        waiting: How many requests wait for a model.
+        waiting: How many requests wait for an instance.
+        wish: The largest context that somebody who waits for an instance asks for, or 0.
         max_loaded: The most children at the same time, or ``None``.
         clock: The dispatcher's clock.
     """
@@ -32,30 +36,49 @@ class Plans:
         census: Census,
         planner: Planner,
         waiting: Callable[[str], int],
+        wish: Callable[[str], int],
         max_loaded: Callable[[], int | None],
         clock: Callable[[], float],
     ) -> None:
         self._census = census
         self._planner = planner
         self._waiting = waiting
+        self._wish = wish
         self._max_loaded = max_loaded
         self._clock = clock
         self._kept: dict[str, Plan] = {}
         self._refused_by: dict[str, frozenset[str]] = {}
         self._last_gone_s = float("-inf")
 
-    def victims(self, model: str) -> tuple[str, ...]:
-        """Return the models that would have to go for ``model``; empty while its needs are unknown."""
-        residence = self._census.find(model)
-        sleeps = residence is not None and residence.is_asleep
-        plan = residence.plan if sleeps and residence is not None else self._kept.get(model)
+    def victims(self, line: str) -> tuple[str, ...]:
+        """Return who has to agree before ``line`` gets a child; nobody while its needs are unknown.
+
+        These are the lines whose children would go, and the keys of children that can go without their line noticing.
+        """
+        return tuple(dict.fromkeys(self._stake(victim, line) for victim in self.leaving(line)))
+
+    def leaving(self, line: str) -> tuple[Residence, ...]:
+        """Return the children that would have to go for ``line``."""
+        children = self._census.of_line(line)
+        key = next_key(line, children)
+        sleeper = self._census.find(key)
+        plan = sleeper.plan if sleeper is not None and sleeper.is_asleep else self._kept.get(line)
         if plan is None:
             return ()
-        found = (self._census.find(key) for key in self._room(model, plan).victims)
-        return tuple(dict.fromkeys(residence.model for residence in found if residence is not None))
+        found = (self._census.find(victim) for victim in self._room(key, plan).victims)
+        return tuple(residence for residence in found if residence is not None)
 
-    async def settle(self, key: str, model: str) -> Plan | None:
-        """Return the plan with which ``model`` can be started now, or ``None`` when somebody has to go first.
+    def _stake(self, victim: Residence, line: str) -> str:
+        alone = victim.line == line or is_spare(victim, self._census.of_line(victim.line))
+        return victim.key if alone else victim.line
+
+    def has_spare_room(self, key: str, line: str, like: Plan) -> bool:
+        """Return whether one more child of ``line`` fits without anybody's going, if it needs what ``like`` does."""
+        room = self._room(key, self._kept.get(line) or like)
+        return room.possible and not room.victims
+
+    async def settle(self, key: str, line: str) -> Plan | None:
+        """Return the plan with which ``line`` can get a child now, or ``None`` when somebody has to go first.
 
         In that case the plan is kept, and :meth:`victims` says who.
 
@@ -63,17 +86,23 @@ class Plans:
             LaneError: It cannot be started at all.
         """
         while True:
-            plan = self._kept.pop(model, None) or await self._make(key, model)
+            plan = self._kept.pop(line, None)
+            if plan is None or plan.ctx_wish < self._wish(line):
+                plan = await self._make(key, line)
             room = self._room(key, plan)
             if room.victims:
-                self._kept[model] = plan
+                self._kept[line] = plan
                 return None
             if room.possible:
                 return plan
             # What was possible when the plan was made no longer is: it is made anew, with a fresh look at memory.
 
-    async def explain(self, model: str) -> Plan:
-        """Return what would be started for the model now, starting nothing.
+    async def explain(self, line: str, *, ctx_tokens: int = 0) -> Plan:
+        """Return what would be started for an instance now, starting nothing.
+
+        Args:
+            line: The instance's name.
+            ctx_tokens: The context that a client asks for, or 0.
 
         Raises:
             LaneError: The planner's refusal.
@@ -82,8 +111,24 @@ class Plans:
         children = [residence.child for residence in self._census if residence.child is not None and residence.alive]
         private = await asyncio.gather(*(child.private_bytes() for child in children))
         self._census.measured(pools, private=sum(private))
-        refused_by = self._refused_by.get(model, frozenset())
-        return await self._planner.plan(model, limit=self._census.limit, refused_by=refused_by)
+        refused_by = self._refused_by.get(model_of(line), frozenset())
+        return await self._planner.plan(
+            line, limit=self._census.limit, refused_by=refused_by, ctx_tokens=ctx_tokens
+        )
+
+    async def larger(self, residence: Residence, ctx_tokens: int) -> Plan:
+        """Return the plan of a child with a larger context in the place of ``residence``, which runs.
+
+        Raises:
+            ContextDoesNotFit: There is no room for it, even if others went.
+            LaneError: Another refusal of the planner.
+        """
+        plan = await self.explain(residence.line, ctx_tokens=ctx_tokens)
+        room = self._room(residence.key, plan)
+        if not room.possible:
+            verdict = pinned_verdict(plan.need, room.pinned)
+            raise ContextDoesNotFit(model=residence.model, ctx_tokens=ctx_tokens, verdict=verdict)
+        return plan
 
     def with_spare(self, key: str, plan: Plan) -> Plan:
         """Return the plan with its prompt cache fitted to what is spare now."""
@@ -98,9 +143,9 @@ class Plans:
         """A child has just gone."""
         self._last_gone_s = self._clock()
 
-    def forget(self, model: str) -> None:
-        """Nobody waits for the model any more: plan anew when somebody does."""
-        self._kept.pop(model, None)
+    def forget(self, line: str) -> None:
+        """Nobody waits for the instance any more: plan anew when somebody does."""
+        self._kept.pop(line, None)
 
     def refuse_build(self, model: str, tag: str) -> bool:
         """Plan without a build that does not know the model's architecture; return whether this is the first."""
@@ -115,13 +160,17 @@ class Plans:
     def _room(self, key: str, plan: Plan) -> Room:
         return self._census.room(key, plan.need, waiting=self._waiting, max_loaded=self._max_loaded())
 
-    async def _make(self, key: str, model: str) -> Plan:
+    async def _make(self, key: str, line: str) -> Plan:
         for attempt in range(_REPROBES):
-            plan = await self.explain(model)
+            wish = self._wish(line)
+            plan = await self.explain(line, ctx_tokens=wish)
             room = self._room(key, plan)
             if room.possible:
                 return plan
             if attempt + 1 == _REPROBES or self._clock() - self._last_gone_s > _RECENT_S:
-                raise ModelDoesNotFit(model=model, verdict=pinned_verdict(plan.need, room.pinned))
+                verdict = pinned_verdict(plan.need, room.pinned)
+                if wish:
+                    raise ContextDoesNotFit(model=model_of(line), ctx_tokens=wish, verdict=verdict)
+                raise ModelDoesNotFit(model=model_of(line), verdict=verdict)
             await asyncio.sleep(_REPROBE_PAUSE_S)
         raise AssertionError("the loop returns or raises")

@@ -21,11 +21,14 @@ class Plan:
         profile: The child's profile, with the memory it will need.
         load_timeout_s: Seconds the load may take.
         idle_s: Seconds without a request until it is stopped, or ``None`` for never.
+        ctx_wish: The context that clients asked for when it was made, 0 for none; what it has may be less than that
+            (the model was trained for less, or its owner set another).
     """
 
     profile: Profile
     load_timeout_s: float
     idle_s: float | None
+    ctx_wish: int = 0
 
     @property
     def need(self) -> Bytes:
@@ -59,15 +62,20 @@ class StartFailed(Exception):
 class Planner(Protocol):
     """Decides what to start."""
 
-    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
-        """Return the plan for ``model``.
+    async def plan(
+        self, instance: str, *, limit: Bytes | None, refused_by: frozenset[str], ctx_tokens: int = 0
+    ) -> Plan:
+        """Return the plan for an instance of a model.
 
         Args:
-            model: The row's name.
+            instance: Its name: the row's own for the plain one.
             limit: The memory there would be if no other child ran, or ``None`` when unknown.
             refused_by: Tags of builds that died on its architecture.
+            ctx_tokens: The context that clients ask for, or 0; where its owner set none, at least that is given, or
+                what the model was trained for if that is less.
 
         Raises:
+            ContextDoesNotFit: It is only the context asked for that has no room.
             LaneError: No such row or file, no engine, settings that cannot be used, no room at all.
         """
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from blazar_routing.errors import LaneError
-from blazar_routing.queue import Capacity
+from blazar_routing.instances import model_of
 from blazar_routing.ticket import Ticket
 from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.residency.eviction import Holding
@@ -49,11 +49,13 @@ class Residence:
 
     Attributes:
         key: The child's key.
-        model: Its model.
+        line: The instance that it serves: what its requests wait for.
+        model: The model row's name.
         order: A number that grows with each start.
         plan: What is started, once that is known.
         child: The process, once there is one.
         leases: Those given out.
+        wished_ctx: The largest context that somebody asked for and that it was planned for, or shown to be all there is.
         error: Why it failed.
     """
 
@@ -70,6 +72,7 @@ class Residence:
         "headers",
         "key",
         "leases",
+        "line",
         "load_s",
         "loading_since_s",
         "model",
@@ -85,13 +88,15 @@ class Residence:
         "total_cells",
         "total_slots",
         "used_at_s",
+        "wished_ctx",
         "working",
     )
 
-    def __init__(self, owner: Owner, *, key: str, model: str, order: int, now_s: float) -> None:
+    def __init__(self, owner: Owner, *, key: str, line: str, order: int, now_s: float) -> None:
         self.owner = owner
         self.key = key
-        self.model = model
+        self.line = line
+        self.model = model_of(line)
         self.order = order
         self.state = ChildState.STARTING
         self.plan: Plan | None = None
@@ -109,6 +114,7 @@ class Residence:
         self.ready_since_s = now_s
         self.used_at_s = now_s
         self.load_s = 0.0
+        self.wished_ctx = 0
         self.on_idle: asyncio.Event | None = None
         self.asking = False
         self.asked_at_s = float("-inf")
@@ -166,21 +172,15 @@ class Residence:
 
     # What it looks like
 
-    def capacity(self, now_s: float, *, drowsy: bool) -> Capacity:
-        """Return what the queue needs to know."""
-        ready = self.state is ChildState.READY and not drowsy
-        return Capacity(
-            ready=ready,
-            # A stopping child counts as loading: the next one is started when this one is gone, not before.
-            loading=not ready and self.state not in {ChildState.SLEEPING, ChildState.FAILED},
-            free_slots=self.free_slots,
-            total_slots=self.total_slots,
-            free_cells=self.free_cells,
-            total_cells=self.total_cells,
-            in_flight=len(self.leases),
-            ready_since_s=self.ready_since_s if ready else now_s,
-            load_s=self.load_s,
-        )
+    def takes(self, now_s: float, *, ctx_tokens: int = 0) -> bool:
+        """Return whether it takes requests now that want a context of ``ctx_tokens``, as far as it has room."""
+        return self.state is ChildState.READY and self.content_ctx >= ctx_tokens and not self.is_drowsy(now_s)
+
+    @property
+    def content_ctx(self) -> int:
+        """The largest wish for context with which it need not be replaced."""
+        served = 0 if self.plan is None else self.plan.profile.ctx_tokens
+        return max(served, self.wished_ctx)
 
     @property
     def alive(self) -> bool:

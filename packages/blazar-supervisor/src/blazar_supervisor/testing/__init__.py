@@ -6,9 +6,11 @@ that they are given to is the real one.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from blazar_routing.errors import EngineCrashed, LaneError, LoadFailed, LoadTimeout
+from blazar_routing.errors import ContextDoesNotFit, EngineCrashed, LaneError, LoadFailed, LoadTimeout
+from blazar_routing.instances import model_of
 from blazar_routing.kinds import EngineKind
 from blazar_supervisor.children.endpoint import Endpoint, tcp_endpoint
 from blazar_supervisor.engines.failure import Cause
@@ -83,6 +85,8 @@ class FakePlanner:
         errors: Models that it refuses, and with what.
         profiles: Profiles of models that are special.
         memory: What the machine has.
+        trained: The largest context that any of them has.
+        most_ctx: The largest that there is room for.
     """
 
     def __init__(self, *, idle_s: float | None = 1800.0, load_timeout_s: float = 180.0) -> None:
@@ -90,6 +94,8 @@ class FakePlanner:
         self.errors: dict[str, LaneError] = {}
         self.profiles: dict[str, Profile] = {}
         self.memory: Pools = UNKNOWN
+        self.trained = 65_536
+        self.most_ctx = 1 << 30
         self.idle_s = idle_s
         self.load_timeout_s = load_timeout_s
 
@@ -102,15 +108,21 @@ class FakePlanner:
         """Return :attr:`memory`."""
         return self.memory
 
-    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
-        """Return a plan, after letting others run."""
+    async def plan(
+        self, instance: str, *, limit: Bytes | None, refused_by: frozenset[str], ctx_tokens: int = 0
+    ) -> Plan:
+        """Return a plan, after letting others run; a context that is asked for is given, up to :attr:`trained`."""
         del limit, refused_by
         self.plans += 1
         await asyncio.sleep(0)
-        if model in self.errors:
-            raise self.errors[model]
-        profile = self.profiles.get(model) or make_profile(model)
-        return Plan(profile=profile, load_timeout_s=self.load_timeout_s, idle_s=self.idle_s)
+        if instance in self.errors:
+            raise self.errors[instance]
+        if ctx_tokens > self.most_ctx:
+            raise ContextDoesNotFit(model=model_of(instance), ctx_tokens=ctx_tokens, verdict="there is no room for it.")
+        profile = self.profiles.get(instance) or make_profile(model_of(instance))
+        ctx = max(profile.ctx_tokens, min(ctx_tokens, self.trained))
+        profile = replace(profile, ctx_tokens=ctx, cells=ctx)
+        return Plan(profile=profile, load_timeout_s=self.load_timeout_s, idle_s=self.idle_s, ctx_wish=ctx_tokens)
 
 
 class FakeChild:
