@@ -3,8 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from blazar_routing.kinds import EngineKind
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """What an engine makes instead of answers.
+
+    Attributes:
+        kind: ``embeddings`` or ``reranking``.
+        pooling: How token vectors become one; ``None`` for what the file says.
+    """
+
+    kind: Literal["embeddings", "reranking"]
+    pooling: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,7 @@ class Knobs:
         cache_ram_mb: The engine's prompt cache in main memory, before the cap.
         idle_sleep_s: Idle seconds after which the engine frees its memory; 0 for never.
         extra_args: Arguments passed on as they are, once checked.
+        vectors: Set for an instance that makes vectors or scores; its whole context is one physical batch.
     """
 
     ctx: int | None = None
@@ -48,6 +63,7 @@ class Knobs:
     cache_ram_mb: int = 8192
     idle_sleep_s: int = 300
     extra_args: tuple[str, ...] = ()
+    vectors: Vectors | None = None
 
 
 @dataclass(frozen=True, slots=True)

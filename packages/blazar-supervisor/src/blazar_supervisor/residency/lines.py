@@ -16,9 +16,9 @@ def choose(children: Sequence[Residence], ticket: Ticket, now_s: float) -> Resid
     """Return the child that should serve a request now: the least loaded one that has room, the oldest of equals."""
     best: Residence | None = None
     for child in children:
-        if child.takes(now_s, ctx_tokens=ticket.ctx_tokens) and child.has_room(ticket):
-            if best is None or _load_of(child) < _load_of(best):
-                best = child
+        fits = child.takes(now_s, ctx_tokens=ticket.ctx_tokens) and child.has_room(ticket)
+        if fits and (best is None or _load_of(child) < _load_of(best)):
+            best = child
     return best
 
 

@@ -13,7 +13,7 @@ from blazar_budget import (
     default_context,
     unified_ctx_verdict,
 )
-from blazar_gguf import GgufMeta
+from blazar_gguf import AttentionClass, GgufMeta
 from blazar_routing.errors import ModelDoesNotFit
 from blazar_store.types import ModelRow
 from blazar_supervisor.engines.profile import Knobs
@@ -64,7 +64,7 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
     """
     meta = parts[0]
     trained = meta.context_length or row.ctx_train or UNKNOWN_TRAINING_CTX
-    launch = launch_of(row, knobs)
+    launch = launch_of(row, knobs, logits_bytes=_logits_bytes(meta, knobs))
     warnings: list[str] = []
     if knobs.ctx is not None:
         ctx = knobs.ctx
@@ -98,7 +98,14 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
     )
 
 
-def launch_of(row: ModelRow, knobs: Knobs) -> Launch:
+def _logits_bytes(meta: GgufMeta, knobs: Knobs) -> int:
+    """Return what a causal model that makes vectors computes for nothing: 32-bit logits of its whole batch."""
+    if knobs.vectors is None or meta.attention_class is AttentionClass.NONE:
+        return 0
+    return 4 * meta.vocab_size * knobs.ubatch
+
+
+def launch_of(row: ModelRow, knobs: Knobs, *, logits_bytes: int = 0) -> Launch:
     """Return the flags that cost memory; the context is filled in later."""
     slots = 1 if knobs.deterministic else knobs.slots
     layers = int(knobs.gpu_layers) if knobs.gpu_layers is not None and knobs.gpu_layers.isdigit() else None
@@ -111,7 +118,7 @@ def launch_of(row: ModelRow, knobs: Knobs) -> Launch:
         type_v=knobs.cache_type_v or "f16",
         ubatch=knobs.ubatch,
         offload=Offload(gpu_layers=layers),
-        extra_device_bytes=projector,
+        extra_device_bytes=projector + logits_bytes,
     )
 
 

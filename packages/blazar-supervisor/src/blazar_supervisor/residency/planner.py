@@ -8,6 +8,7 @@ from dataclasses import replace
 from blazar_budget import ListedDevice, Machine, Memory
 from blazar_budget.listings import as_gpus
 from blazar_routing.errors import ModelNotFound, ProfileRejected
+from blazar_routing.instances import parse_instance
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
 from blazar_routing.shape import FormatShape, ShardFormat
@@ -17,10 +18,12 @@ from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
 from blazar_supervisor.engines.profile import Knobs
 from blazar_supervisor.residency.machine import pools_of
-from blazar_supervisor.residency.memory_budget import budget_memory, memory_within
+from blazar_supervisor.residency.memory_budget import memory_within
 from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.ports import Plan
+from blazar_supervisor.residency.shaped_budget import budget_first_that_fits
+from blazar_supervisor.residency.shapes import shape_for
 
 
 class ModelPlanner:
@@ -65,21 +68,28 @@ class ModelPlanner:
         self._machine = await asyncio.to_thread(self._measure)
         return pools_of(self._machine)
 
-    async def plan(self, model: str, *, limit: Bytes | None, refused_by: frozenset[str]) -> Plan:
-        """Return the plan for ``model``."""
-        row = self._models(model)
+    async def plan(
+        self, instance: str, *, limit: Bytes | None, refused_by: frozenset[str], ctx_tokens: int = 0
+    ) -> Plan:
+        """Return the plan for ``instance``."""
+        named = parse_instance(instance)
+        row = self._models(named.model)
         if row is None:
-            raise ModelNotFound(model=model)
+            raise ModelNotFound(model=named.model)
         settings = self._settings()
         chosen = settings.for_model(row.name)
         engine = self._lane(row, chosen.engine or row.engine, refused_by)
         adapter = get_adapter(EngineKind.parse(engine.kind), model=row.name)
-        knobs = knobs_for(row, settings)
-        await asyncio.to_thread(_check_files, row, knobs)
+        general = knobs_for(row, settings)
+        await asyncio.to_thread(_check_files, row, general)
         parts = await asyncio.to_thread(read_model, row)
+        lazy = chosen.mmproj_policy == "lazy"
+        general = shape_for(general, named.role, parts[0], lazy_projector=lazy)
         facts = await self._builds.facts(engine, adapter)
         memory = None if limit is None else self._memory(facts.devices, limit)
-        budgeted = await asyncio.to_thread(budget_memory, row, parts, knobs, memory)
+        knobs, budgeted = await asyncio.to_thread(
+            budget_first_that_fits, row, parts, general, memory, role=named.role, ctx_tokens=ctx_tokens
+        )
         profile = adapter.compile(
             row,
             engine,
@@ -101,6 +111,7 @@ class ModelPlanner:
             profile=profile,
             load_timeout_s=float(chosen.load_timeout_s or adapter.load_timeout_s),
             idle_s=float(chosen.idle_timeout_s) or None,
+            ctx_wish=ctx_tokens,
         )
 
     def _memory(self, devices: tuple[ListedDevice, ...] | None, limit: Bytes) -> Memory:
@@ -138,7 +149,7 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
         # Left to the engine's own fitting unless somebody knows better.
         gpu_layers=None if chosen.gpu_layers == "auto" else str(chosen.gpu_layers),
         chat_template_file=chosen.chat_template_file,
-        mmproj=row.mmproj_path is not None,
+        mmproj=row.mmproj_path is not None and chosen.mmproj_policy != "skip",
         cache_ram_mb=chosen.cache_ram_mb,
         idle_sleep_s=chosen.idle_sleep_s,
         extra_args=chosen.extra_args,

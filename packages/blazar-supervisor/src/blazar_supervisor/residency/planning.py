@@ -112,9 +112,7 @@ class Plans:
         private = await asyncio.gather(*(child.private_bytes() for child in children))
         self._census.measured(pools, private=sum(private))
         refused_by = self._refused_by.get(model_of(line), frozenset())
-        return await self._planner.plan(
-            line, limit=self._census.limit, refused_by=refused_by, ctx_tokens=ctx_tokens
-        )
+        return await self._planner.plan(line, limit=self._census.limit, refused_by=refused_by, ctx_tokens=ctx_tokens)
 
     async def larger(self, residence: Residence, ctx_tokens: int) -> Plan:
         """Return the plan of a child with a larger context in the place of ``residence``, which runs.

@@ -55,7 +55,7 @@ class Residence:
         plan: What is started, once that is known.
         child: The process, once there is one.
         leases: Those given out.
-        wished_ctx: The largest context that somebody asked for and that it was planned for, or shown to be all there is.
+        wished_ctx: The largest context asked for that it was planned for, or of which it has all there can be.
         error: Why it failed.
     """
 

@@ -16,7 +16,7 @@ from blazar_supervisor.children.endpoint import LOOPBACK, Endpoint
 from blazar_supervisor.children.environment import child_environment
 from blazar_supervisor.engines.llamacpp.arguments import BadArgument, check_extra_args, spellings_used
 from blazar_supervisor.engines.manifest import Manifest
-from blazar_supervisor.engines.profile import Knobs, Profile
+from blazar_supervisor.engines.profile import Knobs, Profile, Vectors
 
 SSE_PING_S = 5
 """Seconds of silence between keep-alive comments; also bounds how long a stream holds up SIGTERM."""
@@ -143,6 +143,8 @@ def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, cache_
             options.append(_Option(spellings, value, required=True))
     if knobs.context_shift:
         options.append(_Option(("--context-shift",), required=True))
+    if knobs.vectors is not None:
+        options += _vector_options(knobs.vectors, knobs.ubatch)
     if knobs.idle_sleep_s >= 1:
         options.append(_Option(("--sleep-idle-seconds",), str(knobs.idle_sleep_s)))
     return [
@@ -154,6 +156,18 @@ def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, cache_
         _Option(("--no-ui", "--no-webui")),
         _Option(("-lv", "--log-verbosity", "--verbosity"), "4"),
     ]
+
+
+def _vector_options(vectors: Vectors, batch: int) -> list[_Option]:
+    # An input that is longer than the physical batch is refused, and that is never larger than the logical one.
+    options = [_Option(("-b", "--batch-size"), str(batch))]
+    if vectors.kind == "reranking":
+        options.append(_Option(("--reranking", "--rerank"), required=True))
+    else:
+        options.append(_Option(("--embeddings", "--embedding"), required=True))
+    if vectors.pooling is not None:
+        options.append(_Option(("--pooling",), vectors.pooling, required=True))
+    return options
 
 
 def _spell(options: list[_Option], manifest: Manifest, *, taken: set[str], engine: str) -> tuple[str, ...]:
