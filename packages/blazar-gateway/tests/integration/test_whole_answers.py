@@ -1,6 +1,7 @@
 """Answers in one piece, which are put together from a stream so that they can be cancelled."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -46,14 +47,25 @@ async def test_text_completion(host: ReadyHost) -> None:
     assert answer.json["choices"][0]["text"] == " the"
 
 
+PLAIN: dict[str, Any] = {
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+    "created": 1,
+    "model": "m",
+    "object": "chat.completion",
+    "usage": {"completion_tokens": 1, "prompt_tokens": 2, "total_tokens": 3},
+    "id": "chatcmpl-1",
+    "x": 1,
+}
+
+
 async def test_answer_of_an_engine_that_does_not_stream_is_relayed(host: ReadyHost, engine: ScriptedEngine) -> None:
     async def answers_plainly(exchange: Exchange) -> None:
-        await exchange.answer(b'{"choices":[],"x":1}')
+        await exchange.answer(json.dumps(PLAIN).encode())
 
     engine.script = answers_plainly
     async with serve(host) as served:
         answer = await fetch(served.port, "POST", "/v1/chat/completions", CHAT)
-    assert answer.body == b'{"choices":[],"x":1}'
+    assert answer.json == PLAIN
 
 
 async def loses_track_of_the_tool_call(exchange: Exchange) -> None:
@@ -62,12 +74,16 @@ async def loses_track_of_the_tool_call(exchange: Exchange) -> None:
 
 async def test_parse_trouble_is_retried_once_without_a_stream(host: ReadyHost, engine: ScriptedEngine) -> None:
     async def answers_plainly(exchange: Exchange) -> None:
-        await exchange.answer(b'{"choices":[{"index":0}]}')
+        calls = [{"function": {"name": "f", "arguments": {"a": 1}}}]
+        choice = {"index": 0, "message": {"content": None, "tool_calls": calls}, "finish_reason": "stop"}
+        await exchange.answer(json.dumps({**PLAIN, "choices": [choice]}).encode())
 
     engine.scripts = [loses_track_of_the_tool_call, answers_plainly]
     async with serve(host) as served:
         answer = await fetch(served.port, "POST", "/v1/chat/completions", {**CHAT, "stream": False})
-    assert answer.body == b'{"choices":[{"index":0}]}'
+    choice = answer.json["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a":1}'}
     first, second = (exchange.json for exchange in engine.exchanges)
     assert first["stream"] is True
     assert second["stream"] is False
