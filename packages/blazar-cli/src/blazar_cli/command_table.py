@@ -38,6 +38,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("stop", "stop", "stop", "Unload a model, or stop the daemon with --daemon.", SERVE),
     CommandEntry("logs", "logs", "logs", "Show the daemon's log, or a model's.", SERVE),
     CommandEntry("run", "run", "run", "Ask a model, or chat with it.", TALK),
+    CommandEntry("launch", "launch", "launch", "Start a coding agent on a model of this server.", TALK),
     CommandEntry("demo", "demo", "demo", "Fetch a small engine and model and watch them answer.", TALK),
     CommandEntry("pull", "pull", "pull", "Fetch a model by name.", KEEP),
     CommandEntry("import", "importing", "import_group", "Take over what other programs keep on this machine.", KEEP),

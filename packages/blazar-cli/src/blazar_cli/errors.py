@@ -8,6 +8,7 @@
     ├── NotText, NotAModel, PathMissing, EngineInUse, EngineOrphaned
     ├── PartUnavailable, ExtraMissing
     ├── ServiceManagerMissing, ServiceManagerFailed
+    ├── AgentMissing, AgentKeyMissing, AgentModelUnclear
     └── NoAccounts
 
 Refusals that clients of the API can get too are ``LaneError`` (``blazar_routing.errors``); those about files of
@@ -251,3 +252,35 @@ class ServiceManagerFailed(CliError):
             f"`{command}` failed: {said}. The service is described in {file}; correct what it complains about and "
             "run the command again."
         )
+
+
+class AgentMissing(CliError):
+    """The agent that should be started is not installed."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+    def __init__(self, *, title: str, command: str, install: str, agent: str) -> None:
+        self.command = command
+        super().__init__(
+            f"{title} is not installed: there is no program `{command}` on the PATH. Install it with `{install}`, "
+            f"then repeat this; or see what it would be told with `blazar launch {agent} --print`."
+        )
+
+
+class AgentKeyMissing(CliError):
+    """The daemon asks for a key, and none that is readable here opens."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, *, url: str, said: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the agent needs a key for {url}, and none is known here that works (the daemon says: {said}) "
+            "Make one with `blazar keys add agents` and pass it as BLAZAR_API_KEY."
+        )
+
+
+class AgentModelUnclear(CliError):
+    """It is not clear which model an agent should get, or the one that was named cannot answer."""
+
+    exit_code = ExitCode.USAGE

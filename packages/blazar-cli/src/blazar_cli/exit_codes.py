@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
     BIND_CONFLICT = 3, "`serve`: another program has the address. systemd must not restart the daemon then."
     DATA_DIR_IN_USE = 4, "`serve`: another daemon uses this data directory; the text says which process."
     DAEMON_DOWN = 5, "No daemon answers at the address that was tried."
-    NOT_FOUND = 6, "There is no such model, engine, file or log."
+    NOT_FOUND = 6, "There is no such model, engine, agent, file or log."
     ENGINE = 7, "An engine is missing, is not an engine, failed to load the model, or died."
     DOES_NOT_FIT = 8, "The model does not fit into this machine's memory."
     CONFIG_INVALID = 9, "`config.toml` has a mistake; the text names the field."

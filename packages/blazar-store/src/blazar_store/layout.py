@@ -7,6 +7,7 @@
     ├── engines/<tag>/            one installed build each
     ├── models/                   weights that Blazar fetched
     ├── banks/                    saved sessions
+    ├── agents/<agent>/           what coding agents that `blazar launch` starts are told, and what they keep
     ├── log/children/<child>.log  what an engine printed
     └── run/                      mode 0700, of no use after a reboot
         ├── control.sock          the daemon's own socket
@@ -105,6 +106,9 @@ class Layout:
     @property
     def banks_dir(self) -> Path:
         return self.data_dir / "banks"
+
+    def agent_dir(self, agent: str) -> Path:
+        return self.data_dir / "agents" / encode_name(agent)
 
     @property
     def log_dir(self) -> Path:
