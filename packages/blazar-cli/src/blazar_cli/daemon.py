@@ -168,6 +168,7 @@ class _Daemon:
         # One set of counters: what is asked on the control socket is about the whole daemon.
         private[GATEWAY].traffic = public[GATEWAY].traffic
         private[GATEWAY].telemetry = public[GATEWAY].telemetry
+        private[GATEWAY].flights = public[GATEWAY].flights
         public[PULLS] = private[PULLS] = pulls
         control = open_control_socket(self.layout.control_socket)
         stack.callback(self.layout.control_socket.unlink, missing_ok=True)

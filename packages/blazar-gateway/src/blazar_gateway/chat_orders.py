@@ -14,6 +14,7 @@ from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
+from blazar_gateway.singleflight import is_deterministic
 from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import InvalidRequest
@@ -68,6 +69,7 @@ def make_run(
     keep_alive: object = None,
     stop_words: tuple[str, ...] = (),
     before: Callable[[Borrowed], Awaitable[None]] | None = None,
+    alone: bool = False,
 ) -> Run:
     """Return a run of a chat or completion.
 
@@ -79,6 +81,7 @@ def make_run(
         keep_alive: As the client wrote it.
         stop_words: Strings that the gateway looks for, because the client wants to know which was met.
         before: What is checked once there is a lease.
+        alone: Whether the answer takes more of the engine than the chat, so that it cannot be another's.
 
     Raises:
         InvalidRequest: ``keep_alive`` or a scheduling header is malformed.
@@ -105,6 +108,7 @@ def make_run(
         stop_words=stop_words,
         one_call=asked.one_call,
         before=before,
+        deterministic=None if alone else is_deterministic(asked.fields),
     )
 
 

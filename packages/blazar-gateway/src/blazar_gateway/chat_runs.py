@@ -9,6 +9,7 @@ As with the passthrough, a child that hangs is replaced once, as long as the cli
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import KeepAlive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.preflight import check_fits
+from blazar_gateway.singleflight import Flight
 from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
 from blazar_routing.ticket import Ticket
 
@@ -65,6 +67,8 @@ class Run:
         one_call: Whether the client takes one tool call at most.
         before: What is checked once there is a lease, before the engine is asked; it may refuse.
         make_streamed: Makes the body instead, where that takes the engine's help.
+        deterministic: Whether the same chat would be answered the same again; ``None`` where what is asked for is not
+            all in the body, so that equal bodies prove nothing.
     """
 
     request: web.Request
@@ -78,6 +82,7 @@ class Run:
     one_call: bool = False
     before: Callable[[Borrowed], Awaitable[None]] | None = None
     make_streamed: Callable[[Borrowed], Awaitable[bytes]] | None = None
+    deterministic: bool | None = None
 
     def borrow(self) -> Borrowed:
         """Return the lease to enter."""
@@ -180,9 +185,13 @@ async def _relay(run: Run, out: EventStream, translation: Translation, seen: _Se
         return await out.end(rest + await translation.end(borrowed))
 
 
+Finish = Callable[[list[Event], Borrowed], Awaitable[bytes]]
+"""Makes an answer's body of its events."""
+
+
 async def run_whole(
     run: Run,
-    finish: Callable[[list[Event], Borrowed], Awaitable[bytes]],
+    finish: Finish,
     *,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> web.StreamResponse:
@@ -190,26 +199,49 @@ async def run_whole(
 
     Args:
         run: The request.
-        finish: Makes the answer's body of its events, while the lease is held.
+        finish: Makes the answer's body of its events. For a shared answer the lease is over: it only tells its times.
         headers: Headers of the answer besides those that every one has.
 
     Raises:
         LaneError: Why there is no answer.
         EngineRefusal: The engine's own reason.
     """
+    lead = partial(_lead, run, finish, headers)
+    alone = run.deterministic is None or run.before is not None or run.make_streamed is not None
+    if alone or run.ticket.deadline_s is not None:
+        return await lead(None)
+    ticket = run.ticket
+    asked = (run.path, ticket.key, ticket.model, ticket.priority, run.keep_alive, run.streamed)
+    return await run.gateway.flights.serve(
+        (*asked, run.stop_words, run.one_call),
+        shares=bool(run.deterministic),
+        lead=lead,
+        share=partial(_send, run, finish, headers),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """What an engine answered, for all who asked for it, whatever they call their own answers."""
+
+    events: list[Event]
+    borrowed: Borrowed
+
+
+async def _lead(run: Run, finish: Finish, headers: Mapping[str, str], flight: Flight[_Events] | None) -> web.Response:
     try:
-        return await _assemble(run, finish, headers)
+        return await _assemble(run, finish, headers, flight)
     except ChildStalled:
         pass  # nothing was sent to the client, so a second child may try
     try:
-        return await _assemble(run, finish, headers)
+        return await _assemble(run, finish, headers, flight)
     except ChildStalled:
         raise run.stalled() from None
 
 
 async def _assemble(
-    run: Run, finish: Callable[[list[Event], Borrowed], Awaitable[bytes]], headers: Mapping[str, str]
-) -> web.StreamResponse:
+    run: Run, finish: Finish, headers: Mapping[str, str], flight: Flight[_Events] | None
+) -> web.Response:
     async with run.borrow() as borrowed:
         streamed = await run.ready(borrowed)
         reader = run.reader()
@@ -221,14 +253,23 @@ async def _assemble(
                     raise await _no_stream(call)
                 while not reader.stopped and reader.error is None and (data := await call.read()):
                     events += reader.feed(data)
+                    if flight is not None:
+                        flight.evaluated()
             events += reader.finish()
         finally:
             run.count(reader)
         if run.plain is not None and reader.error is not None and engine_errors.is_parse_trouble(reader.error):
             reader, events = await _ask_plainly(run, borrowed, run.plain)
         await _check_end(reader, borrowed)
-        body = await finish(events, borrowed)
-        return await send_whole(run.request, body, {**headers, **timing_headers(borrowed.lease)})
+        answer = _Events(events, borrowed)
+        if flight is not None:
+            flight.publish(answer)
+        return await _send(run, finish, headers, answer)
+
+
+async def _send(run: Run, finish: Finish, headers: Mapping[str, str], answer: _Events) -> web.Response:
+    body = await finish(answer.events, answer.borrowed)
+    return await send_whole(run.request, body, {**headers, **timing_headers(answer.borrowed.lease)})
 
 
 async def _ask_plainly(run: Run, borrowed: Borrowed, body: bytes) -> tuple[EngineStream, list[Event]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 
@@ -18,6 +19,7 @@ from blazar_gateway.ports import (
     ModelRegistry,
     ResponseMemory,
 )
+from blazar_gateway.singleflight import Flights
 from blazar_gateway.telemetry import Telemetry
 from blazar_gateway.traffic import Traffic
 
@@ -37,6 +39,7 @@ class Gateway:
         traffic: What is in hand.
         admission: The keys, and what they have used.
         telemetry: What was measured.
+        flights: Chats that several ask for at once.
         key_registry: May change the keys, or ``None`` where nobody may over HTTP.
         memory: Remembers responses, or ``None`` where that is switched off.
         registry: May change the model rows, or ``None`` where nobody may over HTTP.
@@ -53,6 +56,7 @@ class Gateway:
     admission: Admission = field(default_factory=Admission)
     telemetry: Telemetry = field(default_factory=Telemetry)
     key_registry: KeyRegistry | None = None
+    flights: Flights[Any] = field(default_factory=Flights)
     registry: ModelRegistry | None = None
     memory: ResponseMemory | None = None
     _policy: tuple[GatewaySettings, OriginPolicy] | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 from aiohttp import web
@@ -27,6 +28,7 @@ from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.preflight import check_fits
 from blazar_gateway.rows import get_card
+from blazar_gateway.singleflight import Flight, is_deterministic
 from blazar_gateway.thinking import knows_thinking
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import EngineStalled, EngineUnreachable, LaneError
@@ -80,6 +82,14 @@ class _Order:
     def stalled(self) -> EngineStalled:
         limit_s = self.gateway.settings().child_header_timeout_secs
         return EngineStalled(model=self.ticket.model, seconds=limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An answer in one piece, for all who asked for it."""
+
+    body: bytes
+    headers: Mapping[str, str]
 
 
 async def chat(request: web.Request) -> web.StreamResponse:
@@ -188,49 +198,76 @@ async def _end_in_error(
 
 
 async def _whole(order: _Order) -> web.StreamResponse:
+    """Serve an answer in one piece; chats that are asked for several times at once are asked of the engine once."""
+    asked, ticket = order.asked, order.ticket
+    if asked.surface is not Surface.CHAT or ticket.deadline_s is not None:
+        return await _lead(order, None)
+    return await order.gateway.flights.serve(
+        (asked.surface, ticket.key, ticket.model, ticket.priority, order.keep_alive, asked.streamed_body()),
+        shares=is_deterministic(asked.fields),
+        lead=partial(_lead, order),
+        share=partial(_send_shared, order),
+    )
+
+
+async def _send_shared(order: _Order, whole: _Whole) -> web.StreamResponse:
+    return await send_whole(order.request, whole.body, whole.headers)
+
+
+async def _lead(order: _Order, flight: Flight[_Whole] | None) -> web.StreamResponse:
     try:
-        return await _assemble(order)
+        return await _assemble(order, flight)
     except ChildStalled:
         pass  # nothing was sent to the client, so a second child may try
     try:
-        return await _assemble(order)
+        return await _assemble(order, flight)
     except ChildStalled:
         raise order.stalled() from None
 
 
-async def _assemble(order: _Order) -> web.StreamResponse:
-    """Ask the child for a stream, so that it stops when the client leaves, and send what that adds up to."""
+async def _assemble(order: _Order, flight: Flight[_Whole] | None) -> web.StreamResponse:
+    """Ask the child for an answer and send it, while the lease is held."""
     async with order.borrow() as borrowed:
-        assembly = order.assembly()
+        body = await _answer(order, borrowed, flight)
         headers = timing_headers(borrowed.lease)
-        try:
-            async with order.call(borrowed, await order.ready(borrowed)) as call:
-                await call.check_status()
-                if not call.is_stream:
-                    return await _send_plain(order, await call.read_all(), headers)
-                while data := await call.read():
-                    assembly.feed(data)
-            assembly.finish()
-        finally:
-            order.count(assembly.tally)
-        if assembly.error is not None:
-            if not engine_errors.is_parse_trouble(assembly.error):
-                raise EngineRefusal(engine_errors.from_object(assembly.error))
-            return await _ask_plainly(order, borrowed, headers)
-        if not assembly.complete:
-            raise await borrowed.lease.explain_failure(None)
-        return await send_whole(order.request, assembly.answer(), headers)
+        if flight is not None:
+            flight.publish(_Whole(body, headers))
+        return await send_whole(order.request, body, headers)
 
 
-async def _ask_plainly(order: _Order, borrowed: Borrowed, headers: Mapping[str, str]) -> web.StreamResponse:
+async def _answer(order: _Order, borrowed: Borrowed, flight: Flight[_Whole] | None) -> bytes:
+    """Ask the child for a stream, so that it stops when the client leaves, and return what that adds up to."""
+    assembly = order.assembly()
+    try:
+        async with order.call(borrowed, await order.ready(borrowed)) as call:
+            await call.check_status()
+            if not call.is_stream:
+                return _repaired(order, await call.read_all())
+            while data := await call.read():
+                assembly.feed(data)
+                if flight is not None:
+                    flight.evaluated()
+        assembly.finish()
+    finally:
+        order.count(assembly.tally)
+    if assembly.error is not None:
+        if not engine_errors.is_parse_trouble(assembly.error):
+            raise EngineRefusal(engine_errors.from_object(assembly.error))
+        return await _ask_plainly(order, borrowed)
+    if not assembly.complete:
+        raise await borrowed.lease.explain_failure(None)
+    return assembly.answer()
+
+
+async def _ask_plainly(order: _Order, borrowed: Borrowed) -> bytes:
     """Ask once more without a stream: then the engine parses the text once, at the end."""
     async with order.call(borrowed, order.asked.plain_body()) as call:
         await call.check_status()
-        return await _send_plain(order, await call.read_all(), headers)
+        return _repaired(order, await call.read_all())
 
 
-async def _send_plain(order: _Order, answer: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
-    """Send an answer that the engine gave in one piece, repaired as a stream would have been."""
+def _repaired(order: _Order, answer: bytes) -> bytes:
+    """Return an answer that the engine gave in one piece, repaired as a stream would have been."""
     try:
         parsed = orjson.loads(answer)
     except orjson.JSONDecodeError:
@@ -240,7 +277,7 @@ async def _send_plain(order: _Order, answer: bytes, headers: Mapping[str, str]) 
     order.count(assembly.tally)
     if assembly.error is not None:
         raise EngineRefusal(engine_errors.from_object(assembly.error))
-    return await send_whole(order.request, assembly.answer(), headers)
+    return assembly.answer()
 
 
 async def _no_stream(call: ChildCall) -> EngineRefusal:

@@ -43,6 +43,11 @@ class _Figures(Collector):
         for (route, status), count in telemetry.requests.items():
             requests.add_metric((route, str(status)), count)
         yield requests
+        coalesced = CounterMetricFamily("blazar_coalesced", "Chats that waited for an identical one.", labels=("how",))
+        flights = self._gateway.flights
+        coalesced.add_metric(("shared answer",), flights.shared)
+        coalesced.add_metric(("warm prefix",), flights.warmed)
+        yield coalesced
         yield _durations("blazar_request_seconds", "From head to last byte.", "route", telemetry.request_s)
         yield _durations("blazar_first_byte_seconds", "Until a stream opens.", "route", telemetry.first_byte_s)
         yield _durations("blazar_queue_seconds", "Until a lease, loading included.", "class", telemetry.queue_s)
@@ -62,6 +67,7 @@ class _Figures(Collector):
         gauge = GaugeMetricFamily("blazar_in_hand", "What is in hand now.", labels=("what",))
         for name, value in self._gateway.traffic.gauges().items():
             gauge.add_metric((name,), value)
+        gauge.add_metric(("following",), self._gateway.flights.following)
         yield gauge
         status = self._gateway.daemon.status()
         lag = status.get("loop_lag")

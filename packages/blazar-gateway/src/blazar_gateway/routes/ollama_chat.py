@@ -127,6 +127,7 @@ def _run_chat(asked: _Asked) -> Run:
         body_bytes=asked.body_bytes,
         keep_alive=translated.keep_alive,
         before=_num_ctx_check(asked, _COUNT_CHAT, generation.plain_body()),
+        alone=asked.wants_context,
     )
     return continued_prompt(run, generation, translated.context) if translated.context else run
 

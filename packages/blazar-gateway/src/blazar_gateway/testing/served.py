@@ -37,7 +37,8 @@ class Served:
         """
 
         def rests() -> bool:
-            return not (any(self.gateway.traffic.gauges().values()) or self._held() or self._running())
+            held = self._held() or self._running() or len(self.gateway.flights) or self.gateway.flights.following
+            return not (any(self.gateway.traffic.gauges().values()) or held)
 
         try:
             await until(rests, deadline_s=deadline_s)
