@@ -8,6 +8,7 @@ import pytest
 from blazar_store.settings import (
     KeyEntry,
     ModelSettings,
+    PreloadEntry,
     Settings,
     Sources,
     describe_settings,
@@ -17,14 +18,18 @@ from blazar_store.settings import (
     settings_schema,
 )
 
+MODEL = 'model = "m"\n'
+NESTED = {"models", "defaults", "sources", "keys", "preload"}
+
 
 def test_every_setting_is_described() -> None:
     described = {(row.table, row.name) for row in describe_settings()}
     assert described == {
-        *(("", name) for name in Settings.model_fields if name not in {"models", "defaults", "sources", "keys"}),
+        *(("", name) for name in Settings.model_fields if name not in NESTED),
         *(("defaults", name) for name in ModelSettings.model_fields),
         *(("sources", name) for name in Sources.model_fields),
         *(("keys", name) for name in KeyEntry.model_fields),
+        *(("preload", name) for name in PreloadEntry.model_fields),
     }
 
 
@@ -41,6 +46,8 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
             others = {"name": 'name = "somebody"\n', "key": f'key = "{"k" * 20}"\n'}
             others.pop("key" if setting.name == "hash" else setting.name, None)
             text = f"[[keys]]\n{''.join(others.values())}{line}"
+        case "preload":
+            text = f"[[preload]]\n{'' if setting.name == 'model' else MODEL}{line}"
         case table:
             text = f"[{table}]\n{line}"
     parse_settings(text, path=Path("c"))
@@ -48,7 +55,7 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
 
 def test_only_what_is_read_once_needs_a_restart() -> None:
     once = [row.name for row in describe_settings() if row.needs_restart]
-    assert once == ["host", "port", "responses_keep_days", "responses_cap_mb"]
+    assert once == ["host", "port", "responses_keep_days", "responses_cap_mb", "model", "keep_alive_secs"]
     assert needs_restart("port")
     assert not needs_restart("idle_timeout_secs")
 

@@ -1,8 +1,7 @@
 """The dispatcher on fakes: who gets a slot when, and what it does to children."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,72 +18,19 @@ from blazar_routing.errors import (
 from blazar_routing.ticket import Ticket
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import MemoryFigures
-from blazar_supervisor.residency.dispatcher import Dispatcher
-from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
 from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.ports import StartFailed
-from blazar_supervisor.testing import FakeLauncher, FakePlanner, IgnoresSigtermChild, SteppedLoop, make_profile
+from blazar_supervisor.testing import IgnoresSigtermChild, SteppedLoop, make_profile
+from blazar_supervisor.testing.stage import Scene, Stage, play_on
 
 GIB = 1 << 30
-
-
-class Stage:
-    """A dispatcher with everything faked around it, on a clock that stands still."""
-
-    def __init__(self, loop: SteppedLoop) -> None:
-        self.loop = loop
-        self.planner = FakePlanner()
-        self.launcher = FakeLauncher()
-        self.limits = Limits()
-        self.dispatcher = Dispatcher(
-            planner=self.planner, launcher=self.launcher, limits=lambda: self.limits, clock=loop.time
-        )
-
-    def ask(self, model: str = "m", **facts: Any) -> "asyncio.Task[SlotLease]":
-        return self.loop.create_task(self.dispatcher.lend(model, Ticket(model=model, **facts)))
-
-    async def lend(self, model: str = "m", **facts: Any) -> SlotLease:
-        task = self.ask(model, **facts)
-        await self.loop.settle()
-        assert task.done(), "it waits"
-        return task.result()
-
-    async def pass_time(self, seconds: float) -> None:
-        self.loop.advance(seconds)
-        await self.loop.settle()
-
-    def state(self, model: str = "m") -> str | None:
-        return next((view.state for view in self.dispatcher.residents() if view.child == model), None)
-
-    def two_models_of_ten_gib(self, *, room_gib: int) -> None:
-        for name in ("a", "b"):
-            self.planner.profiles[name] = make_profile(name, slots=1, need=Bytes(host=10 * GIB))
-        self.planner.memory = Pools(Bytes(host=room_gib * GIB), Bytes(host=room_gib * GIB))
-
-
-Scene = Callable[[Callable[[Stage], Awaitable[None]]], None]
 
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
     loop = SteppedLoop()
-
-    def play(story: Callable[[Stage], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            stage = Stage(loop)
-            await story(stage)
-            closing = loop.create_task(stage.dispatcher.close())
-            for _ in range(5):
-                await loop.settle()
-                loop.advance(20.0)
-            await loop.settle()
-            assert closing.done()
-            assert not stage.launcher.alive()
-
-        loop.run_until_complete(whole())
-
-    yield play
+    yield play_on(loop)
     loop.close()
 
 

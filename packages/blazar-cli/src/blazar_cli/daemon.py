@@ -52,7 +52,7 @@ from blazar_store.settings import KeyEntry, Settings
 from blazar_store.settings_watch import SettingsWatch
 from blazar_store.store import Snapshot, Store
 from blazar_store.writer import StoreThread
-from blazar_supervisor import EngineHost
+from blazar_supervisor import EngineHost, Wanted
 from blazar_supervisor.pulls.jobs import PullJobs, Telling, Work
 
 _log = logging.getLogger(__name__)
@@ -144,12 +144,14 @@ class _Daemon:
             lag=lag,
             troubles=watch,
             residents=host.residents,
+            preloads=host.preloads,
         )
         _handle_signals(state, host, watch)
         for found in await host.start():
             _log.warning("left over from an earlier daemon: %s", found)
         stack.push_async_callback(host.close)
-        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run()):
+        preload = host.preload(_wanted(self.settings.settings, catalogue))
+        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run(), preload):
             await stack.enter_async_context(_background(work))
         memory = await self._response_memory(stack)
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
@@ -319,6 +321,22 @@ def _keyring(settings: Settings, env_keys: tuple[KeyEntry, ...]) -> list[Key]:
         )
         for entry in keys_in_force(settings, env_keys)
     ]
+
+
+def _wanted(settings: Settings, catalogue: LiveCatalogue) -> list[Wanted]:
+    """Return what to preload. A name that no row has is tried too: that it fails is what its owner needs to hear."""
+    wanted = []
+    for entry in settings.preload:
+        card = catalogue.find(entry.model)
+        seconds = entry.keep_alive_secs
+        wanted.append(
+            Wanted(
+                model=entry.model if card is None else card.name,
+                keep_s=None if seconds is None or seconds < 0 else float(seconds),
+                own_keep=seconds is None,
+            )
+        )
+    return wanted
 
 
 def _handle_signals(state: DaemonState, host: EngineHost, watch: EditWatch) -> None:

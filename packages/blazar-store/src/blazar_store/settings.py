@@ -9,6 +9,7 @@ from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_files import load_settings, parse_settings
 from blazar_store.settings_keys import KeyEntry
 from blazar_store.settings_models import ModelKnobs, ModelSettings
+from blazar_store.settings_preload import PreloadEntry
 from blazar_store.settings_values import CacheType
 from blazar_store.settings_watch import FileStamp, Reload, SettingsWatch, changed, file_stamp
 from blazar_store.settings_words import (
@@ -26,6 +27,7 @@ __all__ = [
     "LoraAdapter",
     "ModelKnobs",
     "ModelSettings",
+    "PreloadEntry",
     "Reload",
     "SettingDescription",
     "Settings",

@@ -12,6 +12,7 @@ from pydantic.config import JsonDict
 from blazar_store.names import fold_name
 from blazar_store.settings_keys import KeyEntry, each_once
 from blazar_store.settings_models import DAY_S, YEAR_S, ModelKnobs, ModelSettings, knobs_of
+from blazar_store.settings_preload import PreloadEntry, each_model_once
 from blazar_store.settings_values import BaseUrl, BaseUrls, HostName, HostNames, ModelName, Origins, Table
 
 
@@ -124,6 +125,18 @@ class Settings(Table):
     max_loaded_models: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto", description="Models loaded at the same time; `auto` is as many as fit in memory."
     )
+    session_keep_secs: int = Field(
+        default=900,
+        ge=0,
+        le=YEAR_S,
+        description="Seconds after its last request for which a conversation keeps its place in an engine; 0 is none.",
+    )
+    bank_cap_mb: int = Field(
+        default=2048,
+        ge=0,
+        le=16_777_216,
+        description="MiB on disk for what engines have read of conversations, saved on eviction; 0 saves nothing.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least important messages that the daemon's log shows."
     )
@@ -134,6 +147,9 @@ class Settings(Table):
     sources: Sources = Field(default=Sources(), description="Where Blazar fetches from.")
     keys: Annotated[tuple[KeyEntry, ...], Strict(strict=False), AfterValidator(each_once)] = Field(
         default=(), description="Who may use the gateway; without any it is open to all who reach it."
+    )
+    preload: Annotated[tuple[PreloadEntry, ...], Strict(strict=False), AfterValidator(each_model_once)] = Field(
+        default=(), description="What the daemon loads when it starts.", json_schema_extra=_RESTART
     )
 
     def for_model(self, name: str) -> ModelKnobs:

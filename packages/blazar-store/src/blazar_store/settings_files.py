@@ -157,7 +157,7 @@ def _unknown(path: KeyPath) -> str:
 
 def _belongs(name: str, table: KeyPath) -> str | None:
     """Return the table in which ``name`` would be right, if it is exactly the name of a setting there."""
-    if table and name in Settings.model_fields and name not in {"models", "defaults", "sources", "keys"}:
+    if table and name in Settings.model_fields and name not in {"models", "defaults", "sources", "keys", "preload"}:
         return "at the top of the file, before the first [table]"
     if table[:1] not in {("models",), ("defaults",)} and name in ModelSettings.model_fields:
         return 'in [defaults] (all models) or [models."NAME"] (one)'

@@ -17,6 +17,7 @@ from blazar_store.settings_engine import LoraAdapter
 from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_keys import MOST, KeyEntry
 from blazar_store.settings_models import ModelSettings
+from blazar_store.settings_preload import PreloadEntry
 from blazar_store.toml_lines import KeyPath
 
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -24,8 +25,14 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "defaults": ModelSettings,
     "sources": Sources,
     "keys": KeyEntry,
+    "preload": PreloadEntry,
 }
-_NESTED = frozenset({"defaults", "models", "sources", "keys"})
+_NESTED = frozenset({"defaults", "models", "sources", "keys", "preload"})
+_LISTS = {
+    "keys": "# One such table for each key, with `key` or `hash`; `blazar keys add NAME` makes one.",
+    "preload": "# One such table for each model to load when the daemon starts. None makes another one go.",
+}
+"""Tables that may stand several times, and what the sample says of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class SettingDescription:
 
     Attributes:
         name: As written in the file.
-        table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``), ``sources`` or ``keys``.
+        table: ``""`` for the top level, ``defaults`` (also right in ``[models."NAME"]``), ``sources``, ``keys`` or
+            ``preload``.
         type: What it must be, in words: ``a whole number from 0 to 65535``.
         default: The default as TOML, or ``""`` when absent means that something else decides.
         example: A value that is right, as TOML: the default where there is one.
@@ -61,7 +69,7 @@ def describe_settings() -> tuple[SettingDescription, ...]:
             default="" if field.is_required() else _toml(field.default),
             example=_toml(field.examples[0] if field.examples else field.default),
             summary=field.description or "",
-            needs_restart=needs_restart(name) if not table else False,
+            needs_restart=needs_restart(table or name),
         )
         for table, model in _TABLES.items()
         for name, field in model.model_fields.items()
@@ -92,9 +100,9 @@ def sample_config() -> str:
     for setting in describe_settings():
         if setting.table != table:
             table = setting.table
-            lines += ["", "# [[keys]]" if table == "keys" else f"# [{table}]"]
-            if table == "keys":
-                lines.append("# One such table for each key, with `key` or `hash`; `blazar keys add NAME` makes one.")
+            lines += ["", f"# [[{table}]]" if table in _LISTS else f"# [{table}]"]
+            if table in _LISTS:
+                lines.append(_LISTS[table])
             if table == "defaults":
                 lines.append('# For all models; a table [models."NAME"] has the same settings for one.')
         restart = " Takes effect at the next start." if setting.needs_restart else ""
@@ -110,9 +118,9 @@ def tables(path: KeyPath) -> tuple[str, ...]:
 
 def expectation(path: KeyPath) -> str:
     """Return what the value at ``path`` must be: ``a whole number from 0 to 65535``."""
-    if path == ("keys",):
-        return "tables [[keys]]"
-    if (path[:1] in {("models",), ("keys",)} and len(path) < 3) or (len(path) == 1 and path[0] in _NESTED):
+    if len(path) == 1 and path[0] in _LISTS:
+        return f"tables [[{path[0]}]]"
+    if (path[0] in {"models", *_LISTS} and len(path) < 3) or (len(path) == 1 and path[0] in _NESTED):
         return "a table"
     names = [part for part in path if isinstance(part, str)]
     schema = _property(_model_at(tuple(names[:-1])), names[-1])

@@ -30,6 +30,7 @@ def status(*, host: str | None, as_json: bool) -> None:
         ("memory", f"{human_bytes(int(_number(facts.get('memory_bytes'))))} of its own"),
         ("loop lag", f"{lag.get('worst_ms')} ms at worst in the last minute" if isinstance(lag, dict) else "-"),
     ]
+    shown += [("preload", line) for line in _preloads(facts.get("preload"))]
     for name, key in (("configuration error", "config_error"), ("store error", "store_error")):
         if facts.get(key):
             shown.append((name, str(facts[key])))
@@ -38,6 +39,11 @@ def status(*, host: str | None, as_json: bool) -> None:
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _preloads(value: object) -> list[str]:
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    return [f"{row.get('model')}: {row.get('error') or row.get('state')}" for row in rows]
 
 
 def _engines(value: object) -> str:

@@ -31,6 +31,19 @@ class Troubles(Protocol):
         """Why the rows cannot be read."""
 
 
+class Preloaded(Protocol):
+    """A model that the daemon was told to load when it starts."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def state(self) -> str:
+        """``waiting``, ``loading``, ``loaded`` or ``failed``."""
+
+    @property
+    def error(self) -> str | None: ...
+
+
 class DaemonState:
     """What the daemon says of itself, and the switch that stops it (``blazar_gateway.ports.Daemon``).
 
@@ -48,6 +61,7 @@ class DaemonState:
         lag: LoopLag,
         troubles: Troubles,
         residents: Callable[[], Sequence[object]],
+        preloads: Callable[[], Sequence[Preloaded]] = tuple,
     ) -> None:
         self.stopping = asyncio.Event()
         self._address = address
@@ -57,6 +71,7 @@ class DaemonState:
         self._lag = lag
         self._troubles = troubles
         self._residents = residents
+        self._preloads = preloads
         self._process = psutil.Process()
         self._started_at = time.time()
 
@@ -82,6 +97,7 @@ class DaemonState:
                 for row in self._catalogue.engines()
             ],
             "loaded": len(self._residents()),
+            "preload": [{"model": one.model, "state": str(one.state), "error": one.error} for one in self._preloads()],
             "memory_bytes": memory.rss,
             "loop_lag": self._lag.as_plain(),
             "python": platform.python_version(),

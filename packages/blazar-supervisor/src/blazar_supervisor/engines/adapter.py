@@ -26,6 +26,16 @@ class DisconnectCancels(StrEnum):
     NOTHING = "nothing"
 
 
+class WarmPeg(StrEnum):
+    """What a first token, made before anybody asks, is worth to an engine."""
+
+    BLOCKING = "blocking"
+    """It compiles its kernels at the first generation: it counts as loaded once that is done."""
+    DETACHED = "detached"
+    """The first token is slower than the next; nobody waits for it."""
+    NEVER = "never"
+
+
 class EngineLog(Protocol):
     """Reads one child's output."""
 
@@ -60,6 +70,9 @@ class EngineControl(Protocol):
     async def wake(self, *, timeout_s: float) -> bool:
         """Make a sleeper load its model again and wait for it; return whether it did."""
 
+    async def peg(self, *, timeout_s: float) -> bool:
+        """Make one token and return whether it came."""
+
     async def work(self) -> tuple[object, ...] | None:
         """Return counters that change while it works, or ``None`` when it does not answer."""
 
@@ -77,6 +90,8 @@ class EngineAdapter(Protocol):
 
     @property
     def disconnect_cancels(self) -> DisconnectCancels: ...
+    @property
+    def warm_peg(self) -> WarmPeg: ...
 
     def parse_manifest(self, help_text: str) -> Manifest: ...
 

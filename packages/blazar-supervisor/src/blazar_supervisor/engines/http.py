@@ -35,10 +35,21 @@ class ControlSession:
 
     async def get(self, path: str, *, timeout_s: float) -> Answer | None:
         """Return the answer to ``GET path``, or ``None`` when none came in time."""
+        return await self._ask("GET", path, None, timeout_s=timeout_s)
+
+    async def post(self, path: str, body: Mapping[str, object], *, timeout_s: float) -> Answer | None:
+        """Return the answer to ``POST path`` with a JSON body, or ``None`` when none came in time."""
+        return await self._ask("POST", path, body, timeout_s=timeout_s)
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, object] | None, *, timeout_s: float
+    ) -> Answer | None:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._open().get(self._endpoint.base_url + path, headers=self._headers) as response,
+                self._open().request(
+                    method, self._endpoint.base_url + path, headers=self._headers, json=body
+                ) as response,
             ):
                 text = await response.content.read(_ANSWER_BYTES)
                 return Answer(response.status, _parsed(text))

@@ -14,12 +14,13 @@ from blazar_routing.errors import (
     ContextDoesNotFit,
     EngineStalled,
     LaneError,
+    ModelDoesNotFit,
     ModelStopped,
     ShuttingDown,
 )
 from blazar_routing.instances import model_of
 from blazar_routing.queue import AdmissionQueue, Capacity, Grant, Load, Refuse
-from blazar_routing.ticket import Ticket
+from blazar_routing.ticket import Priority, Ticket
 from blazar_supervisor.residency.breaker import Breakers
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.contexts import Wishes
@@ -31,9 +32,13 @@ from blazar_supervisor.residency.ports import Launcher, Plan, Planner
 from blazar_supervisor.residency.residence import Residence
 from blazar_supervisor.residency.states import ChildState
 from blazar_supervisor.residency.views import ResidentView, WaitingView, resident_view
+from blazar_supervisor.residency.wording import gentle_verdict
 
 STOP_DRAIN_S = 30.0
 """Seconds that ``unload`` lets running requests go on."""
+
+_PEG_CELLS = 64
+"""Context that a peg may take: a word or two, and one token."""
 
 _SLEEP_CHECK_S = 5.0
 """Seconds between looks at an idle child that should be asleep by now."""
@@ -47,6 +52,8 @@ class _Waiter:
     ticket: Ticket
     arrived_s: float
     turn: "asyncio.Future[SlotLease]"
+    gentle: bool = False
+    """Whether it would rather be refused than make somebody go."""
 
 
 class Dispatcher:
@@ -73,6 +80,7 @@ class Dispatcher:
         self._waiters: dict[int, _Waiter] = {}
         self._wishes = Wishes()
         self._no_replica_before_s: dict[str, float] = {}
+        self._gentle: set[str] = set()
         self._closing = False
         self._pumping = False
         self._again = False
@@ -136,13 +144,43 @@ class Dispatcher:
             largest.wished_ctx = max(largest.wished_ctx, ticket.ctx_tokens)
         return replace(ticket, ctx_tokens=min(ticket.ctx_tokens, plan.profile.ctx_tokens))
 
-    async def _take_turn(self, line: str, ticket: Ticket) -> SlotLease:
+    async def preload(self, model: str) -> None:
+        """Load a model that nobody has asked for, if it fits beside the others.
+
+        Raises:
+            LaneError: It does not, or cannot be loaded.
+        """
+        self._gentle.add(model)
+        try:
+            lease = await self._take_turn(model, Ticket(model=model, priority=Priority.LOW, slots=0), gentle=True)
+        finally:
+            self._gentle.discard(model)
+        lease.release()
+
+    async def peg(self, model: str, *, turn_s: float, answer_s: float) -> bool:
+        """Have a loaded model make one token, if its engine gains by it; return whether it did.
+
+        Raises:
+            LaneError: It is being stopped.
+            TimeoutError: No slot became free in time.
+        """
+        residence = self._census.find(model)
+        if residence is None or residence.state is not ChildState.READY or residence.child is None:
+            return False
+        async with asyncio.timeout(turn_s):
+            lease = await self.lend(model, Ticket(model=model, priority=Priority.LOW, cells=_PEG_CELLS))
+        try:
+            return await residence.child.peg(timeout_s=answer_s)
+        finally:
+            lease.release()
+
+    async def _take_turn(self, line: str, ticket: Ticket, *, gentle: bool = False) -> SlotLease:
         if self._closing:
             raise ShuttingDown
         now_s = self._clock()
         self._queue.limit = self._limits().queue_limit
         place = self._queue.arrive(ticket, now_s=now_s)
-        waiter = _Waiter(ticket, now_s, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(ticket, now_s, asyncio.get_running_loop().create_future(), gentle)
         self._waiters[place] = waiter
         self._wishes.add(place, line, ticket.ctx_tokens)
         self._decide()
@@ -201,6 +239,8 @@ class Dispatcher:
                 self._again = False
                 self._ask_drowsy()
                 self._end_outgrown()
+                if self._gentle:
+                    self._refuse_gentle()
                 for decision in self._queue.decide(self._view(), now_s=self._clock(), room=self._plans.victims):
                     self._again = True
                     match decision:
@@ -257,6 +297,13 @@ class Dispatcher:
                 continue
             self._again = True
             self._lifecycle.start(key, line=line)
+
+    def _refuse_gentle(self) -> None:
+        """Whoever asked only for room that is there is told that there is none."""
+        for model in tuple(self._gentle):
+            victims = self._plans.victims(model)
+            if victims and all(waiter.gentle for waiter in self._waiters.values() if waiter.ticket.model == model):
+                self._refuse_all(model, ModelDoesNotFit(model=model, verdict=gentle_verdict(victims)))
 
     def _grant(self, place: int) -> None:
         waiter = self._waiters.get(place)

@@ -10,7 +10,7 @@ from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.children.identity import cpu_seconds, private_bytes
 from blazar_supervisor.children.logfile import ChildLog
 from blazar_supervisor.children.process import EngineProcess, wait_either
-from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog
+from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog, WarmPeg
 from blazar_supervisor.engines.failure import Cause, describe_exit
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -186,6 +186,12 @@ class EngineChild:
 
     async def _answers(self, work: _Work) -> bool:
         return work.counters is not None or await self._control.ready()
+
+    async def peg(self, *, timeout_s: float) -> bool:
+        """Have it make one token, where its kind is pegged at all."""
+        if self._adapter.warm_peg is WarmPeg.NEVER:
+            return False
+        return await self._control.peg(timeout_s=timeout_s)
 
     def death(self) -> StartFailed:
         """Tell a failed wake from a crash."""

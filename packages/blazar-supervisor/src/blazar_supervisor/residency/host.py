@@ -18,6 +18,7 @@ from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
 from blazar_supervisor.residency.planner import ModelPlanner
+from blazar_supervisor.residency.preloading import Preload, Preloading, Wanted
 from blazar_supervisor.residency.views import ResidentView, WaitingView
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class EngineHost:
             limits=lambda: limits_of(settings()),
             clock=clock,
         )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._preloading = Preloading(self._dispatcher, started=self._spawn)
 
     async def start(self) -> tuple[Collected, ...]:
         """End what an earlier daemon left running, remove its stale files, and return what was ended.
@@ -69,6 +72,17 @@ class EngineHost:
         collected = await asyncio.to_thread(collect_orphans, self._layout)
         return tuple(found for found in collected if found.ended)
 
+    async def preload(self, wanted: Sequence[Wanted]) -> None:
+        """Load models that nobody has asked for yet, one after the other; none of them makes another one go.
+
+        Raises nothing: what fails is logged, and shown by :meth:`preloads`. May be cancelled.
+        """
+        await self._preloading.run(wanted)
+
+    def preloads(self) -> tuple[Preload, ...]:
+        """Return what became of each preload, in order."""
+        return self._preloading.states()
+
     async def close(self, *, hurry: bool = False) -> None:
         """Refuse who waits, let requests finish for a while, stop every child; return when all are reaped.
 
@@ -77,6 +91,9 @@ class EngineHost:
         """
         if hurry:
             self.hurry()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._dispatcher.close()
 
     def hurry(self) -> None:
@@ -116,6 +133,11 @@ class EngineHost:
             LaneError: What a request would be refused with.
         """
         return (await self._dispatcher.explain(model)).profile
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def serving(self, tag: str) -> tuple[str, ...]:
         """Return the keys of the children that run on the engine build ``tag``."""

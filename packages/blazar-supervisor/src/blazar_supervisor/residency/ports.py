@@ -128,6 +128,9 @@ class Child(Protocol):
     async def moved(self) -> bool:
         """Return whether it has done any work since this was last asked (or within a few seconds)."""
 
+    async def peg(self, *, timeout_s: float) -> bool:
+        """Make one token, if its kind gains by it, and return whether it did."""
+
     def death(self) -> StartFailed:
         """Return why it ended, as an error for whoever was using it: only after :attr:`exited`."""
 

@@ -20,6 +20,16 @@ def pinned_verdict(need: Bytes, pinned: tuple[str, ...]) -> str:
     )
 
 
+def gentle_verdict(victims: tuple[str, ...]) -> str:
+    """Return why a model that nobody has asked for yet is not loaded."""
+    names = " and ".join(f"'{name}'" for name in victims)
+    verb = "is" if len(victims) == 1 else "are"
+    return (
+        f"there would be room only if {names} {verb} unloaded, and a [[preload]] makes no other model go. "
+        "It is loaded when somebody asks for it. Lower its `ctx`, or take a model out of [[preload]]."
+    )
+
+
 def _amount(need: Bytes) -> str:
     parts = [f"{need.host / (1 << 30):.1f} GiB of memory"] if need.host or not need.device else []
     if need.device:

@@ -135,6 +135,7 @@ class FakeChild:
         held: Its account of its memory.
         asleep: Whether it sleeps.
         wakes: How often it was woken.
+        pegs: How often it was pegged.
         works: Whether :meth:`moved` finds it at work.
         cleaned: Whether its files are gone.
         died: Whether it ended by itself.
@@ -151,6 +152,7 @@ class FakeChild:
         self.held = NOTHING
         self.asleep = False
         self.wakes = 0
+        self.pegs = 0
         self.works = True
         self.cleaned = False
         self.died = False
@@ -253,6 +255,13 @@ class FakeChild:
         """Return :attr:`works`."""
         await asyncio.sleep(0)
         return self.works
+
+    async def peg(self, *, timeout_s: float) -> bool:
+        """Count it, or hang until it is let go."""
+        del timeout_s
+        self.pegs += 1
+        await asyncio.sleep(0)
+        return True
 
     def death(self) -> StartFailed:
         """Say how it ended."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from blazar_routing.kinds import EngineKind
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.children.endpoint import Endpoint
-from blazar_supervisor.engines.adapter import DisconnectCancels
+from blazar_supervisor.engines.adapter import DisconnectCancels, WarmPeg
 from blazar_supervisor.engines.failure import Failure
 from blazar_supervisor.engines.llamacpp.argv import compile_profile, complete_argv, with_cache_ram
 from blazar_supervisor.engines.llamacpp.control import LlamaControl
@@ -22,6 +22,7 @@ class LlamaCpp:
     kind = EngineKind.LLAMACPP
     load_timeout_s = 180.0
     disconnect_cancels = DisconnectCancels.STREAMS
+    warm_peg = WarmPeg.DETACHED
 
     def parse_manifest(self, help_text: str) -> Manifest:
         """See :func:`parse_help`."""

@@ -35,6 +35,12 @@ class LlamaControl:
         answer = await self._session.get("/slots", timeout_s=timeout_s)
         return answer is not None and answer.status != 503
 
+    async def peg(self, *, timeout_s: float) -> bool:
+        """One token of a native completion, which leaves nothing in the prompt cache."""
+        body = {"prompt": "Hello", "n_predict": 1, "cache_prompt": False}
+        answer = await self._session.post("/completion", body, timeout_s=timeout_s)
+        return answer is not None and answer.status == 200
+
     async def work(self) -> tuple[object, ...] | None:
         """The counters of every slot: what was read of the prompt, and what was generated."""
         answer = await self._session.get("/slots", timeout_s=_QUICK_S)
