@@ -66,6 +66,7 @@ class Run:
         stop_words: Strings that the gateway looks for.
         one_call: Whether the client takes one tool call at most.
         before: What is checked once there is a lease, before the engine is asked; it may refuse.
+        thinks: Whether thoughts may stand in the text.
         make_streamed: Makes the body instead, where that takes the engine's help.
         deterministic: Whether the same chat would be answered the same again; ``None`` where what is asked for is not
             all in the body, so that equal bodies prove nothing.
@@ -80,6 +81,7 @@ class Run:
     keep_alive: KeepAlive | None = None
     stop_words: tuple[str, ...] = ()
     one_call: bool = False
+    thinks: bool = True
     before: Callable[[Borrowed], Awaitable[None]] | None = None
     make_streamed: Callable[[Borrowed], Awaitable[bytes]] | None = None
     deterministic: bool | None = None
@@ -109,7 +111,9 @@ class Run:
 
     def reader(self) -> EngineStream:
         """Return what turns the engine's bytes into events."""
-        return EngineStream(new_call_id=new_call_id, one_call=self.one_call, stop_words=self.stop_words)
+        return EngineStream(
+            new_call_id=new_call_id, one_call=self.one_call, stop_words=self.stop_words, thinks=self.thinks
+        )
 
     def count(self, reader: EngineStream) -> None:
         """Account for what was used, whether the answer was finished or not."""

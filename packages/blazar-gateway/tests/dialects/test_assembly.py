@@ -1,6 +1,5 @@
 """One answer out of a stream."""
 
-import json
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +27,7 @@ def assemble(
 
 
 def answer(stream: bytes, **how: Any) -> Any:
-    return json.loads(assemble(stream, **how).answer())
+    return assemble(stream, **how).object()
 
 
 def test_answer_has_llama_servers_members_in_its_order() -> None:
@@ -50,16 +49,16 @@ def test_answer_has_llama_servers_members_in_its_order() -> None:
 
 def test_any_cut_gives_the_same_answer() -> None:
     stream = chat_stream(PIECES)
-    whole = assemble(stream).answer()
+    whole = assemble(stream).object()
     for cut in range(len(stream)):
-        assert assemble(stream, cuts=(cut,)).answer() == whole, f"cut at {cut}"
+        assert assemble(stream, cuts=(cut,)).object() == whole, f"cut at {cut}"
 
 
 @given(cuts=st.lists(st.integers(0, 3000), max_size=30).map(tuple))
 def test_any_cuts_give_the_same_answer(cuts: tuple[int, ...]) -> None:
     stream = chat_stream(PIECES)
     inside = tuple(cut for cut in cuts if cut < len(stream))
-    assert assemble(stream, cuts=inside).answer() == assemble(stream).answer()
+    assert assemble(stream, cuts=inside).object() == assemble(stream).object()
 
 
 @given(pieces=st.lists(st.text(), max_size=8))

@@ -396,5 +396,55 @@ def test_odd_prompts_are_refused(prompt: object, param: str) -> None:
     assert caught.value.param == param
 
 
-def test_logprobs_is_a_number_in_completions() -> None:
-    assert parse_completion(b'{"model":"m","prompt":"x","logprobs":2}').raw is not None
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        pytest.param({}, {"max_tokens": 16}, id="openais-own-default"),
+        pytest.param({"max_tokens": None}, {"max_tokens": 16}, id="null-is-absent"),
+        pytest.param({"max_tokens": -1}, {"max_tokens": -1}, id="no-limit"),
+        pytest.param({"max_tokens": 0}, {"max_tokens": 1}, id="nothing-at-all"),
+        pytest.param({"logprobs": 2}, {"max_tokens": 16, "logprobs": 2}, id="logprobs"),
+        pytest.param({"logprobs": 0}, {"max_tokens": 16, "logprobs": 1}, id="only-the-tokens-own"),
+        pytest.param({"logprobs": True}, {"max_tokens": 16, "logprobs": 1}, id="chats-spelling"),
+        pytest.param({"logprobs": False}, {"max_tokens": 16}, id="chats-spelling-of-none"),
+        pytest.param({"echo": True}, {"max_tokens": 16}, id="echo-is-the-gateways"),
+        pytest.param({"best_of": 1}, {"max_tokens": 16}, id="best-of-one"),
+        pytest.param({"n": 2}, {"max_tokens": 16, "n": 2}, id="n"),
+        pytest.param({"n": 2, "best_of": 2}, {"max_tokens": 16, "n": 2}, id="best-of-as-many"),
+        pytest.param({"n": 1, "best_of": 3}, {"max_tokens": 16, "n": 3, "logprobs": 1}, id="best-of-more"),
+        pytest.param({"n": None, "best_of": None, "echo": None, "suffix": None}, {"max_tokens": 16}, id="nulls"),
+    ],
+)
+def test_what_only_completions_have_becomes_what_engines_know(
+    fields: dict[str, object], sent: dict[str, object]
+) -> None:
+    asked = parse_completion(orjson.dumps({"model": "m", "prompt": "x", **fields}))
+    body = json.loads(asked.streamed_body())
+    del body["stream"], body["stream_options"]
+    assert body == {"model": "m", "prompt": "x", **sent}
+
+
+def test_a_completion_that_needs_no_change_keeps_its_bytes() -> None:
+    body = b'{"model":"m","prompt":"x","max_tokens":5}'
+    assert parse_completion(body).raw == body
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"n": 3, "best_of": 2}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"best_of": 0}, "best_of"),
+        ({"logprobs": -1}, "logprobs"),
+        ({"logprobs": "x"}, "logprobs"),
+        ({"echo": "yes"}, "echo"),
+        ({"suffix": 7}, "suffix"),
+        ({"suffix": "x", "n": 2}, "suffix"),
+        ({"suffix": "x", "prompt": ["a", "b"]}, "suffix"),
+        ({"suffix": "x", "prompt": [1, 2]}, "suffix"),
+    ],
+)
+def test_wishes_that_do_not_go_together_are_refused(fields: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_completion(orjson.dumps({"model": "m", "prompt": "x", **fields}))
+    assert caught.value.param == param

@@ -35,6 +35,7 @@ class EngineStream:
         new_call_id: Makes an id for a tool call that came without one.
         one_call: Keep only the first tool call.
         stop_words: Strings at which the answer ends; they are not shown.
+        thinks: Whether thoughts may stand between tags in the text; a text that is filled in has none.
 
     Attributes:
         finished: Whether the model said why it stopped, or met a stop string.
@@ -44,6 +45,7 @@ class EngineStream:
 
     __slots__ = (
         "_buffer",
+        "_entries",
         "_events",
         "_one_call",
         "_pieces",
@@ -57,13 +59,22 @@ class EngineStream:
     )
 
     def __init__(
-        self, *, new_call_id: Callable[[], str], one_call: bool = False, stop_words: Sequence[str] = ()
+        self,
+        *,
+        new_call_id: Callable[[], str],
+        one_call: bool = False,
+        stop_words: Sequence[str] = (),
+        thinks: bool = True,
     ) -> None:
         self._buffer = FrameBuffer()
         self._events = ChatEvents(new_call_id=new_call_id)
         self._one_call = one_call
         self._stop = StopWords(stop_words) if stop_words else None
         self._tags = ThinkTags()
+        if not thinks:
+            self._tags.stop_looking()
+        # Probabilities of text that is held back as long as it may begin with a tag.
+        self._entries: list[Mapping[str, Any]] = []
         self._pieces = 0
         self._reported: UsageReported | None = None
         self._timings: Mapping[str, Any] = {}
@@ -146,14 +157,11 @@ class EngineStream:
         match event:
             case Text(text, logprobs):
                 self._pieces += 1
-                if logprobs and self._plain:
-                    out.append(event)
-                else:
-                    self._text(text, out)
+                self._text(text, logprobs, out)
             case Reasoning():
                 self._pieces += 1
                 if not self._tags.settled and (held := self._tags.stop_looking()):
-                    self._show(held, out)
+                    self._show(held, self._kept_entries(), out)
                 out.append(event)
             case ToolCallStarted() | ToolCallArguments():
                 if not (self._one_call and event.index > 0):
@@ -172,18 +180,26 @@ class EngineStream:
             case _:
                 out.append(event)
 
-    def _text(self, text: str, out: list[Event]) -> None:
+    def _text(self, text: str, entries: Sequence[Mapping[str, Any]], out: list[Event]) -> None:
         if not self._tags.settled:
+            self._entries += entries
             thought, text = self._tags.feed(text)
             if thought:
+                self._entries.clear()
                 out.append(Reasoning(thought))
-        self._show(text, out)
+            entries = self._kept_entries() if text else ()
+        self._show(text, entries, out)
 
-    def _show(self, text: str, out: list[Event]) -> None:
+    def _kept_entries(self) -> tuple[Mapping[str, Any], ...]:
+        kept = tuple(self._entries)
+        self._entries.clear()
+        return kept
+
+    def _show(self, text: str, entries: Sequence[Mapping[str, Any]], out: list[Event]) -> None:
         if self._stop is not None:
             text = self._stop.feed(text)
         if text:
-            out.append(Text(text))
+            out.append(Text(text, tuple(entries)))
         if self._stop is not None and self._stop.met is not None:
             self.stopped = self.finished = True
             out.append(Finished(FinishReason.STOP, self._stop.met))
@@ -196,7 +212,7 @@ class EngineStream:
             if thought:
                 out.append(Reasoning(thought))
             if text:
-                self._show(text, out)
+                self._show(text, self._kept_entries(), out)
         if self._stop is not None and not self.stopped and (text := self._stop.end()):
             out.append(Text(text))
 

@@ -10,23 +10,27 @@ from aiohttp import web
 from blazar_gateway.accounting import count_tokens
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import gate_chat
+from blazar_gateway.chat_orders import as_bytes, gate_chat
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.engine_chunks import not_json
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import engine_errors
 from blazar_gateway.dialects.openai.assembly import Assembly
 from blazar_gateway.dialects.openai.delta_repair import DeltaRepair
 from blazar_gateway.dialects.openai.generation import Generation, Surface, parse_chat, parse_completion
+from blazar_gateway.dialects.openai.legacy import Reshaping
 from blazar_gateway.dialects.openai.stream_filter import StreamFilter
 from blazar_gateway.dialects.openai.usage import UsageTally
 from blazar_gateway.domains import Domain, check_domain
+from blazar_gateway.echoes import prepare_reshaping
 from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame, wire_error
 from blazar_gateway.event_stream import EventStream
 from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.preflight import check_fits
+from blazar_gateway.routes.infill import serve_infill
 from blazar_gateway.rows import get_card
 from blazar_gateway.singleflight import Flight, is_deterministic
 from blazar_gateway.thinking import knows_thinking
@@ -63,6 +67,12 @@ class _Order:
     def count(self, tally: UsageTally) -> None:
         usage = tally.total()
         count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+
+    async def reshaping(self, borrowed: Borrowed) -> Reshaping | None:
+        wishes = self.asked.wishes
+        if wishes is None or not wishes.reshapes:
+            return None
+        return await prepare_reshaping(self.gateway, borrowed, wishes)
 
     def repair(self) -> DeltaRepair | None:
         if self.asked.surface is not Surface.CHAT:
@@ -110,6 +120,8 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
     check_domain(card, Domain.TEXT)
     if asked.surface is Surface.CHAT:
         asked = gate_chat(asked, card)
+    if asked.wishes is not None and asked.wishes.suffix:
+        return await serve_infill(request, asked, asked.wishes, card, body_bytes=len(body))
     ticket = make_ticket(
         model=card.name,
         headers=request.headers,
@@ -168,6 +180,7 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
             repair=order.repair(),
         )
         out.headers = timing_headers(borrowed.lease)
+        reshaping = await order.reshaping(borrowed)
         try:
             async with order.call(borrowed, await order.ready(borrowed)) as call:
                 await call.check_status()
@@ -176,8 +189,8 @@ async def _relay(order: _Order, out: EventStream) -> web.StreamResponse:
                 while data := await call.read():
                     frames = sieve.feed(data)
                     if frames:
-                        await out.write(frames)
-            rest = sieve.finish()
+                        await out.write(reshaping.stream(frames) if reshaping else frames)
+            rest = reshaping.stream(sieve.finish()) if reshaping else sieve.finish()
         finally:
             order.count(sieve.tally)
         if sieve.error is not None:
@@ -228,14 +241,16 @@ async def _lead(order: _Order, flight: Flight[_Whole] | None) -> web.StreamRespo
 async def _assemble(order: _Order, flight: Flight[_Whole] | None) -> web.StreamResponse:
     """Ask the child for an answer and send it, while the lease is held."""
     async with order.borrow() as borrowed:
-        body = await _answer(order, borrowed, flight)
+        reshaping = await order.reshaping(borrowed)
+        answer = await _answer(order, borrowed, flight)
+        body = as_bytes(reshaping.answer(answer) if reshaping else answer)
         headers = timing_headers(borrowed.lease)
         if flight is not None:
             flight.publish(_Whole(body, headers))
         return await send_whole(order.request, body, headers)
 
 
-async def _answer(order: _Order, borrowed: Borrowed, flight: Flight[_Whole] | None) -> bytes:
+async def _answer(order: _Order, borrowed: Borrowed, flight: Flight[_Whole] | None) -> JsonObject:
     """Ask the child for a stream, so that it stops when the client leaves, and return what that adds up to."""
     assembly = order.assembly()
     try:
@@ -256,17 +271,17 @@ async def _answer(order: _Order, borrowed: Borrowed, flight: Flight[_Whole] | No
         return await _ask_plainly(order, borrowed)
     if not assembly.complete:
         raise await borrowed.lease.explain_failure(None)
-    return assembly.answer()
+    return assembly.object()
 
 
-async def _ask_plainly(order: _Order, borrowed: Borrowed) -> bytes:
+async def _ask_plainly(order: _Order, borrowed: Borrowed) -> JsonObject:
     """Ask once more without a stream: then the engine parses the text once, at the end."""
     async with order.call(borrowed, order.asked.plain_body()) as call:
         await call.check_status()
         return _repaired(order, await call.read_all())
 
 
-def _repaired(order: _Order, answer: bytes) -> bytes:
+def _repaired(order: _Order, answer: bytes) -> JsonObject:
     """Return an answer that the engine gave in one piece, repaired as a stream would have been."""
     try:
         parsed = orjson.loads(answer)
@@ -277,7 +292,7 @@ def _repaired(order: _Order, answer: bytes) -> bytes:
     order.count(assembly.tally)
     if assembly.error is not None:
         raise EngineRefusal(engine_errors.from_object(assembly.error))
-    return assembly.answer()
+    return assembly.object()
 
 
 async def _no_stream(call: ChildCall) -> EngineRefusal:

@@ -27,6 +27,7 @@ from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ollama_context import context_after, continued_prompt
 from blazar_gateway.ports import ModelCard
+from blazar_gateway.routes.infill import cannot_insert
 from blazar_gateway.rows import get_card
 from blazar_gateway.served_context import check_num_ctx
 from blazar_gateway.thinking import check_can_think
@@ -153,6 +154,7 @@ def _run_native(asked: _Asked) -> Run:
         path=_PATHS[translated.kind],
         streamed=orjson.dumps({**body, "stream": True, "stream_options": {"include_usage": True}}),
         keep_alive=parse_keep_alive(translated.keep_alive),
+        thinks=translated.kind is not Kind.INFILL,
         before=_num_ctx_check(asked, "/tokenize", orjson.dumps({"content": prompt, "add_special": True})),
     )
 
@@ -175,10 +177,7 @@ async def _check_num_ctx(
 
 def _in_words_of_ollama(asked: _Asked, wire: WireError) -> WireError:
     """Return an engine's refusal of a gap it cannot fill as Ollama says it."""
-    if asked.translated.kind is Kind.INFILL and wire.code == "not_supported_error":
-        message = f'"{asked.card.name}" does not support insert: its vocabulary has no tokens for a gap'
-        return WireError(status=400, type="invalid_request_error", code="invalid_request", message=message)
-    return wire
+    return cannot_insert(wire, asked.card) if asked.translated.kind is Kind.INFILL else wire
 
 
 class _Writer:

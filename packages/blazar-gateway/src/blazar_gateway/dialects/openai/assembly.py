@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import orjson
-
 from blazar_gateway.dialects.engine_chunks import parse_frames
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import reasoning
@@ -123,10 +121,6 @@ class Assembly:
         if "timings" in chunk:
             # In the finish frame of its choice, or in the usage frame right after it.
             self._timings[self._finished] = chunk["timings"]
-
-    def answer(self) -> bytes:
-        """Return the answer's body."""
-        return orjson.dumps(self.object())
 
     def object(self) -> JsonObject:
         """Return the answer. The order of members is llama-server's."""

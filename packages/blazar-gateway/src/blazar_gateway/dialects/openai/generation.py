@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from blazar_gateway.dialects.json_objects import JsonObject, dump, parse_object
+from blazar_gateway.dialects.openai.legacy import Wishes, check_prompts, take_wishes
 from blazar_gateway.dialects.openai.messages import check_messages
 from blazar_gateway.dialects.openai.parameters import (
     SHARED_CHECKS,
@@ -14,6 +15,7 @@ from blazar_gateway.dialects.openai.parameters import (
     boolean,
     boolean_or_number,
     check_fields,
+    count,
     mapping,
     text,
     token_limit,
@@ -48,6 +50,7 @@ class Generation:
         keep_alive: The value of that field, unchecked.
         session: The conversation, as far as the body says.
         fields: The body.
+        wishes: What a text completion asks for besides the text; ``None`` for a chat.
         raw: The body's bytes, or ``None`` once ``fields`` differs from them.
     """
 
@@ -62,6 +65,7 @@ class Generation:
     session: str | None
     fields: JsonObject = field(repr=False)
     raw: bytes | None = field(repr=False)
+    wishes: Wishes | None = field(default=None, repr=False)
 
     @property
     def one_call(self) -> bool:
@@ -116,7 +120,7 @@ _COMPLETION_CHECKS: Mapping[str, Check] = {
     "suffix": text,
     "echo": boolean,
     "logprobs": boolean_or_number,
-    "best_of": whole_number,
+    "best_of": count,
 }
 
 
@@ -162,8 +166,11 @@ def parse_completion(body: bytes) -> Generation:
     fields = parse_object(body)
     changed = check_fields(fields, _COMPLETION_CHECKS)
     model = _model(fields)
-    prompts = _count_prompts(fields.get("prompt"))
-    return _generation(Surface.COMPLETIONS, model, fields, prompts=prompts, raw=None if changed else body)
+    prompts = check_prompts(fields.get("prompt"))
+    before = dict(fields)
+    wishes = take_wishes(fields, prompts)
+    raw = None if changed or fields != before else body
+    return replace(_generation(Surface.COMPLETIONS, model, fields, prompts=len(prompts), raw=raw), wishes=wishes)
 
 
 def _model(fields: JsonObject) -> str:
@@ -179,22 +186,6 @@ def _unify_limits(fields: JsonObject) -> bool:
     if limit is not None:
         fields["max_tokens"] = limit
     return True
-
-
-def _count_prompts(prompt: object) -> int:
-    if isinstance(prompt, str):
-        return 1
-    if prompt is None:
-        raise InvalidRequest("prompt is missing: a completion needs a text to continue.", param="prompt")
-    if not isinstance(prompt, list) or not prompt:
-        raise InvalidRequest("prompt must be a string or a non-empty array.", param="prompt")
-    if all(type(item) is int for item in prompt):
-        return 1
-    for index, item in enumerate(prompt):
-        tokens = type(item) is list and bool(item) and all(type(token) is int for token in item)
-        if not (tokens or type(item) is str):
-            raise InvalidRequest(f"prompt[{index}] must be a string or an array of tokens.", param=f"prompt[{index}]")
-    return len(prompt)
 
 
 def _generation(surface: Surface, model: str, fields: JsonObject, *, prompts: int, raw: bytes | None) -> Generation:
