@@ -6,7 +6,7 @@ from bench_parts.servers import free_port
 from blazar_cli.exit_codes import ExitCode
 from e2e.daemon import running_daemon
 from e2e.home import Home
-from e2e.served import Served
+from e2e.served import Served, add_stub_model
 from e2e.waiting import eventually
 
 
@@ -82,3 +82,42 @@ def test_the_address_comes_from_the_configuration_when_nobody_says_otherwise(hom
     with running_daemon(home, arguments=()) as daemon:
         assert daemon.client.port == port
         assert home.json("status")["pid"] == daemon.process.pid
+
+
+@pytest.mark.promise("config:ollama-env")
+def test_the_variables_of_ollama_are_defaults_below_the_file(stub_home: Home) -> None:
+    add_stub_model(stub_home, "m")
+    stub_home.configure("[defaults]\nslots = 3\n")
+    port = free_port()
+    variables = {
+        "OLLAMA_HOST": f"127.0.0.1:{port}",
+        "OLLAMA_KEEP_ALIVE": "10m",
+        "OLLAMA_CONTEXT_LENGTH": "2048",
+        "OLLAMA_NUM_PARALLEL": "2",
+        "OLLAMA_ORIGINS": "http://pages.example,app://*",
+    }
+    with running_daemon(stub_home, (), env=variables) as daemon:
+        assert daemon.url == f"http://127.0.0.1:{port}"
+        assert daemon.client.chat("m").status == 200
+        (resident,) = daemon.residents()
+        assert (resident["context_length"], resident["slots"]) == (2048, 3)
+        assert 0 < resident["expires_in_s"] <= 600
+        for origin, status in (("http://pages.example", 200), ("app://x", 200), ("http://other.example", 403)):
+            assert daemon.client.get("/api/tags", headers={"Origin": origin}).status == status
+        facts = daemon.status()
+        assert facts["address_source"] == "OLLAMA_HOST"
+        holds = {one["variable"]: one["holds"] for one in facts["environment"]}
+        assert holds == {name: name != "OLLAMA_NUM_PARALLEL" for name in variables if name != "OLLAMA_HOST"}
+    shown = stub_home.blazar("config", "show", env=variables).stdout
+    origins = {line.split()[0]: line.split()[-1] for line in shown.splitlines()}
+    assert origins["defaults.ctx"] == "OLLAMA_CONTEXT_LENGTH"
+    assert origins["defaults.slots"] == "config.toml"
+    assert origins["port"] == "OLLAMA_HOST"
+
+
+@pytest.mark.promise("config:ollama-env")
+def test_a_variable_of_ollama_that_cannot_be_understood_ends_the_start(home: Home) -> None:
+    done = home.blazar("serve", env={"OLLAMA_KEEP_ALIVE": "soon", "OLLAMA_CONTEXT_LENGTH": "32k"})
+    assert done.returncode == ExitCode.CONFIG_INVALID
+    assert 'OLLAMA_KEEP_ALIVE is "soon"' in done.stderr
+    assert 'OLLAMA_CONTEXT_LENGTH is "32k"' in done.stderr

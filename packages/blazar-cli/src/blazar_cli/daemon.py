@@ -28,6 +28,7 @@ from blazar_cli.catalogue import LiveCatalogue
 from blazar_cli.errors import CliError
 from blazar_cli.keys import KeyFile, keys_in_force
 from blazar_cli.live_keys import LiveKeys
+from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment, read_ollama_defaults
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
@@ -70,7 +71,8 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
         BindRefused: The address is not one that can be listened on.
         StoreError: The configuration is invalid, the data directory in use or unusable.
     """
-    settings = SettingsWatch(directories.config_file)
+    environment = read_ollama_defaults(os.environ)
+    settings = SettingsWatch(directories.config_file, below=as_settings(environment))
     env_keys = parse_env_keys(os.environ.get(VARIABLE, ""))
     layout.prepare()
     with acquire_lock(layout, pid=os.getpid(), started_at=time.time()) as lock:
@@ -78,7 +80,7 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
         with daemon_logging(layout.daemon_log, level=settings.settings.log_level):
             try:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                    runner.run(_Daemon(layout, settings, address, lock, env_keys).run())
+                    runner.run(_Daemon(layout, settings, address, lock, env_keys, environment).run())
             except (CliError, StoreError) as error:
                 _log.error("the daemon did not start: %s", error)
                 raise
@@ -101,6 +103,7 @@ class _Daemon:
     address: Address
     lock: DataDirLock
     env_keys: tuple[KeyEntry, ...]
+    environment: tuple[EnvDefault, ...]
 
     async def run(self) -> None:
         listeners = open_tcp_sockets(self.address)
@@ -145,6 +148,7 @@ class _Daemon:
             troubles=watch,
             residents=host.residents,
             preloads=host.preloads,
+            environment=lambda: describe_environment(self.environment, self.settings.settings),
         )
         _handle_signals(state, host, watch)
         for found in await host.start():

@@ -12,8 +12,8 @@ from blazar_cli.client import MODELS, DaemonClient
 from blazar_cli.errors import ApiRefused
 from blazar_cli.fetch_progress import fetch_progress
 from blazar_cli.local import here
+from blazar_cli.own_settings import own_settings
 from blazar_cli.parts import FetchProgress
-from blazar_store.settings_files import load_settings
 from blazar_supervisor.pulls.pulling import PullPlan
 from blazar_supervisor.pulls.short_names import find_known
 
@@ -53,7 +53,7 @@ def pull_here(reference: str) -> str:
 
     directories, layout = here()
     layout.prepare()
-    settings = load_settings(directories.config_file)
+    settings = own_settings(directories.config_file)
     with fetch_progress(reference) as report:
         row = asyncio.run(pull_and_register(layout, lambda: settings, reference, _Words(report)))
     return row.name

@@ -6,9 +6,9 @@ import click
 
 from blazar_cli.local import here
 from blazar_cli.output import Column, human_bytes, show_json, show_table
+from blazar_cli.own_settings import own_settings
 from blazar_cli.pulling import open_puller
 from blazar_routing.errors import PullRefused
-from blazar_store.settings_files import load_settings
 from blazar_supervisor.pulls.choosing import Choice, choose
 from blazar_supervisor.pulls.pulling import Shelf, resolve_reference
 from blazar_supervisor.pulls.reference import HubReference
@@ -56,7 +56,7 @@ def show_repository_fit(text: str, *, as_json: bool) -> None:
 
 async def _look(reference: HubReference) -> Shelf:
     directories, layout = here()
-    async with open_puller(layout, load_settings(directories.config_file)) as puller:
+    async with open_puller(layout, own_settings(directories.config_file)) as puller:
         return await puller.look(reference)
 
 

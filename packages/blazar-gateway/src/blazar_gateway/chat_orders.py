@@ -68,6 +68,7 @@ def make_run(
     session: str | None = None,
     keep_alive: object = None,
     stop_words: tuple[str, ...] = (),
+    num_ctx: int | None = None,
     before: Callable[[Borrowed], Awaitable[None]] | None = None,
     alone: bool = False,
 ) -> Run:
@@ -80,6 +81,7 @@ def make_run(
         session: The conversation, as far as the body says.
         keep_alive: As the client wrote it.
         stop_words: Strings that the gateway looks for, because the client wants to know which was met.
+        num_ctx: The context that the client asks for, in tokens, or ``None``.
         before: What is checked once there is a lease.
         alone: Whether the answer takes more of the engine than the chat, so that it cannot be another's.
 
@@ -100,6 +102,7 @@ def make_run(
             max_tokens=asked.max_tokens,
             session=session or asked.session,
             key=request.get(KEY),
+            ctx_tokens=num_ctx or 0,
         ),
         path=asked.surface,
         streamed=asked.streamed_body(),

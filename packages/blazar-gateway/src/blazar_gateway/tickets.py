@@ -27,6 +27,7 @@ def make_ticket(
     max_tokens: int | None,
     session: str | None,
     key: Key | None = None,
+    ctx_tokens: int = 0,
 ) -> Ticket:
     """Return the ticket of a generation.
 
@@ -37,8 +38,8 @@ def make_ticket(
         choices: Answers wanted, each of which takes a slot.
         max_tokens: The client's limit of an answer, or ``None``.
         session: What the body says of the conversation (``prompt_cache_key``), used when no header does.
-
         key: The key it came with, which weighs it and caps its class; ``None`` for none.
+        ctx_tokens: The context that the client asks for (Ollama's ``num_ctx``), or 0.
 
     Raises:
         InvalidRequest: A scheduling header holds something else than it takes.
@@ -56,10 +57,11 @@ def make_ticket(
         slots=choices,
         cells=(body_bytes // BYTES_PER_TOKEN + answer) * choices,
         session=headers.get("x-blazar-session") or headers.get("x-claude-code-session-id") or session,
+        ctx_tokens=ctx_tokens,
     )
 
 
-def make_call_ticket(*, model: str, headers: Mapping[str, str], key: Key | None = None) -> Ticket:
+def make_call_ticket(*, model: str, headers: Mapping[str, str], key: Key | None = None, ctx_tokens: int = 0) -> Ticket:
     """Return the ticket of a call that needs a loaded engine but no slot (``/tokenize``).
 
     Raises:
@@ -72,6 +74,7 @@ def make_call_ticket(*, model: str, headers: Mapping[str, str], key: Key | None 
         priority=_capped(_priority(headers.get("x-blazar-priority")), key),
         deadline_s=_deadline_s(headers.get("x-blazar-deadline-ms")),
         slots=0,
+        ctx_tokens=ctx_tokens,
     )
 
 

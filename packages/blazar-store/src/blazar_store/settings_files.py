@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,13 +22,17 @@ _SECRET = frozenset({"key", "hash"})
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path, *, below: Mapping[str, Any] = MappingProxyType({})) -> Settings:
     """Read the configuration file; one that does not exist means the defaults.
+
+    Args:
+        path: The file.
+        below: Settings from elsewhere, which hold where the file does not say otherwise.
 
     Raises:
         ConfigInvalid: It cannot be read or used; the error lists every problem with its line.
     """
-    return parse_settings(read_config(path), path=path)
+    return parse_settings(read_config(path), path=path, below=below)
 
 
 def read_config(path: Path) -> str:
@@ -49,12 +54,13 @@ def read_config(path: Path) -> str:
         raise ConfigInvalid(path=path, problems=(ConfigProblem(message),)) from error
 
 
-def parse_settings(text: str, *, path: Path) -> Settings:
+def parse_settings(text: str, *, path: Path, below: Mapping[str, Any] = MappingProxyType({})) -> Settings:
     """Return the settings that ``text`` says.
 
     Args:
         text: The content of a ``config.toml``.
         path: Where it came from, for the error only.
+        below: Settings from elsewhere, known to be valid, which hold where the text does not say otherwise.
 
     Raises:
         ConfigInvalid: It cannot be used.
@@ -64,11 +70,21 @@ def parse_settings(text: str, *, path: Path) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid(path=path, problems=(_broken_toml(str(error), text),)) from error
     try:
-        return Settings.model_validate(data)
+        return Settings.model_validate(_over(below, data))
     except ValidationError as error:
         lines = locate_keys(text)
         problems = tuple(_problems(error, data, lines))
         raise ConfigInvalid(path=path, problems=problems) from error
+
+
+def _over(below: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, the second first; tables are merged name by name."""
+    merged = {**below, **data}
+    for name, value in below.items():
+        own = data.get(name)
+        if isinstance(value, Mapping) and isinstance(own, Mapping):
+            merged[name] = {**value, **own}
+    return merged
 
 
 def _broken_toml(message: str, text: str) -> ConfigProblem:

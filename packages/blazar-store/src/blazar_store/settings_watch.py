@@ -1,8 +1,11 @@
 """Noticing that ``config.toml`` has changed while a daemon runs, without threads: the daemon asks now and then."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from blazar_store.errors import ConfigInvalid
 from blazar_store.settings_fields import Settings
@@ -61,8 +64,12 @@ class SettingsWatch:
         error: Why the file's present content is not used, or ``None``.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, below: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Read the file.
+
+        Args:
+            path: It need not exist.
+            below: Settings from elsewhere, which hold where the file does not say otherwise.
 
         Raises:
             ConfigInvalid: There is nothing valid to start with.
@@ -71,7 +78,8 @@ class SettingsWatch:
         self.error: ConfigInvalid | None = None
         self._remember_stamp(file_stamp(path))
         self._text = read_config(path)
-        self.settings = parse_settings(self._text, path=path)
+        self._below = below
+        self.settings = parse_settings(self._text, path=path, below=below)
         self._empty_before = False
 
     def poll(self, *, force: bool = False) -> Reload | ConfigInvalid | None:
@@ -97,7 +105,7 @@ class SettingsWatch:
             if text == self._text and not force:
                 return None
             self._text = text
-            settings = parse_settings(text, path=self.path)
+            settings = parse_settings(text, path=self.path, below=self._below)
         except ConfigInvalid as error:
             known, self.error = self.error, error
             return None if str(known) == str(error) and not force else error

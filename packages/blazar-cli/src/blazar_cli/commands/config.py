@@ -1,12 +1,16 @@
 """``blazar config``: what is configured, and how to write it."""
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import rich_click as click
 
+from blazar_cli.address import AddressSource
 from blazar_cli.commands.options import json_option
-from blazar_cli.local import here
+from blazar_cli.local import find_address, here
+from blazar_cli.ollama_env import as_settings, read_ollama_defaults
 from blazar_cli.output import Column, show_json, show_table
 from blazar_store.settings import Settings
 from blazar_store.settings_files import load_settings
@@ -23,18 +27,43 @@ def config() -> None:
 @config.command()
 @json_option
 def show(*, as_json: bool) -> None:
-    """Show every setting that holds, and whether it is yours or the default."""
+    """Show every setting that holds, and where it comes from: config.toml, a variable or the default.
+
+    A running daemon has the variables that it was started with: `blazar status` shows those.
+    """
     directories, _ = here()
-    settings = load_settings(directories.config_file)
+    file = directories.config_file
+    defaults = read_ollama_defaults(os.environ)
+    settings = load_settings(file, below=as_settings(defaults))
+    address = find_address(directories)
+    if address.source in {AddressSource.BLAZAR_HOST, AddressSource.OLLAMA_HOST}:
+        settings = settings.model_copy(update={"host": address.host, "port": address.port})
     if as_json:
         show_json(settings.model_dump(mode="json", exclude_none=True))
         return
-    show_table(_COLUMNS, _rows(settings), empty="There are no settings.")
+    written = load_settings(file).model_dump(mode="json", exclude_unset=True)
+    variables = {default.dotted: default.variable for default in defaults if not _is_in(written, default.setting)}
+    if address.source in {AddressSource.BLAZAR_HOST, AddressSource.OLLAMA_HOST}:
+        variables |= {"host": str(address.source), "port": str(address.source)}
+    show_table(_COLUMNS, _rows(settings, written, variables), empty="There are no settings.")
 
 
-def _rows(settings: Settings) -> list[tuple[str, str, str]]:
-    """Return name, value and origin of every setting; tables are written out, one line a value."""
-    written = settings.model_dump(mode="json", exclude_unset=True)
+def _is_in(written: object, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(written, dict) or name not in written:
+            return False
+        written = written[name]
+    return True
+
+
+def _rows(settings: Settings, written: object, variables: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return name, value and origin of every setting; tables are written out, one line a value.
+
+    Args:
+        settings: What holds.
+        written: What the file says.
+        variables: The settings that come from a variable, and which.
+    """
     rows: list[tuple[str, str, str]] = []
 
     def walk(prefix: str, values: dict[str, object], own: object) -> None:
@@ -43,7 +72,8 @@ def _rows(settings: Settings) -> list[tuple[str, str, str]]:
             if isinstance(value, dict):
                 walk(f"{prefix}{name}.", value, mine.get(name))
             else:
-                rows.append((prefix + name, json.dumps(value), "config.toml" if name in mine else "default"))
+                origin = variables.get(prefix + name) or ("config.toml" if name in mine else "default")
+                rows.append((prefix + name, json.dumps(value), origin))
 
     walk("", settings.model_dump(mode="json", exclude_none=True), written)
     return rows

@@ -12,7 +12,7 @@ from blazar_cli.local import here
 from blazar_cli.memory_picture import picture, verdict_words
 from blazar_cli.memory_question import Answered, Wish, ask_about_row, ask_about_url
 from blazar_cli.output import show_json
-from blazar_store.settings_files import load_settings
+from blazar_cli.own_settings import own_settings
 from blazar_store.store import Store
 from blazar_supervisor.pulls.short_names import find_known
 
@@ -53,7 +53,7 @@ def fit(
     else:
         directories, layout = here()
         with Store(layout) as store:
-            answered = ask_about_row(store, load_settings(directories.config_file), model, wish)
+            answered = ask_about_row(store, own_settings(directories.config_file), model, wish)
     if as_json:
         show_json({"model": answered.name, "ctx_tokens": answered.launch.ctx, **verdict_facts(answered.verdict)})
     else:

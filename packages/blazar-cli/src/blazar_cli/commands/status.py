@@ -1,5 +1,7 @@
 """``blazar status``: how the daemon does."""
 
+import json
+
 import rich_click as click
 
 from blazar_cli.client import STATUS
@@ -21,7 +23,8 @@ def status(*, host: str | None, as_json: bool) -> None:
     shown = [
         ("state", f"{facts.get('state')}, version {facts.get('version')}, pid {facts.get('pid')}"),
         ("up for", human_seconds(_number(facts.get("uptime_s")))),
-        ("address", str(facts.get("address"))),
+        ("address", f"{facts.get('address')}{_source(facts.get('address_source'))}"),
+        *_environment(facts.get("environment")),
         ("data", str(facts.get("data_dir"))),
         ("configuration", str(facts.get("config_file"))),
         ("log", str(facts.get("log"))),
@@ -35,6 +38,23 @@ def status(*, host: str | None, as_json: bool) -> None:
         if facts.get(key):
             shown.append((name, str(facts[key])))
     show_facts(shown)
+
+
+def _source(value: object) -> str:
+    return "" if value in {None, "the default"} else f" (from {value})"
+
+
+def _environment(value: object) -> list[tuple[str, str]]:
+    """Return a line for each variable of Ollama's that the daemon was started with."""
+    found = [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [
+        (
+            "environment",
+            f"{one.get('variable')}={one.get('text')}: {one.get('setting')} = {json.dumps(one.get('value'))}"
+            f"{'' if one.get('holds') else ', but config.toml says otherwise'}",
+        )
+        for one in found
+    ]
 
 
 def _number(value: object) -> float:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from blazar_cli.doctor.finding import Finding, bad, ok, warn
 from blazar_cli.output import GIB, human_bytes
+from blazar_cli.own_settings import own_settings
 from blazar_store.directories import Directories
 from blazar_store.errors import ConfigInvalid, StoreError
 from blazar_store.layout import Layout
-from blazar_store.settings_files import load_settings
 from blazar_store.store import Snapshot, Store
 
 _LITTLE_ROOM_BYTES = GIB
@@ -59,7 +59,7 @@ def check_config(directories: Directories) -> Finding:
     """Look at the configuration file."""
     file = directories.config_file
     try:
-        load_settings(file)
+        own_settings(file)
     except ConfigInvalid as error:
         return bad("configuration", str(error), "Correct the file; `blazar config check` looks again.")
     return ok("configuration", f"{file}, valid" if file.is_file() else f"{file} does not exist; the defaults hold")

@@ -62,6 +62,7 @@ class DaemonState:
         troubles: Troubles,
         residents: Callable[[], Sequence[object]],
         preloads: Callable[[], Sequence[Preloaded]] = tuple,
+        environment: Callable[[], Sequence[Mapping[str, object]]] = tuple,
     ) -> None:
         self.stopping = asyncio.Event()
         self._address = address
@@ -72,6 +73,7 @@ class DaemonState:
         self._troubles = troubles
         self._residents = residents
         self._preloads = preloads
+        self._environment = environment
         self._process = psutil.Process()
         self._started_at = time.time()
 
@@ -85,6 +87,8 @@ class DaemonState:
             "started_at": round(self._started_at, 3),
             "uptime_s": round(time.time() - self._started_at, 1),
             "address": self._address.base_url,
+            "address_source": str(self._address.source),
+            "environment": list(self._environment()),
             "control_socket": str(self._layout.control_socket),
             "data_dir": str(self._layout.data_dir),
             "config_file": str(self._config_file),

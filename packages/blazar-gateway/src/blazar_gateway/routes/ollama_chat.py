@@ -95,7 +95,12 @@ async def _load(asked: _Asked) -> web.StreamResponse:
     else:
         if keep_alive is not None:
             asked.gateway.host.keep(name, keep_alive.seconds)
-        ticket = make_call_ticket(model=name, headers=asked.request.headers, key=asked.request.get(KEY))
+        ticket = make_call_ticket(
+            model=name,
+            headers=asked.request.headers,
+            key=asked.request.get(KEY),
+            ctx_tokens=asked.translated.num_ctx or 0,
+        )
         async with Borrowed(asked.gateway, ticket) as borrowed:
             asked.clock.load_ns = round(borrowed.lease.load_s * 1e9)
     return json_answer(loaded(model=asked.translated.model, chat=asked.is_chat, clock=asked.clock, unload=unload))
@@ -127,6 +132,7 @@ def _run_chat(asked: _Asked) -> Run:
         generation,
         body_bytes=asked.body_bytes,
         keep_alive=translated.keep_alive,
+        num_ctx=translated.num_ctx,
         before=_num_ctx_check(asked, _COUNT_CHAT, generation.plain_body()),
         alone=asked.wants_context,
     )
@@ -150,6 +156,7 @@ def _run_native(asked: _Asked) -> Run:
             max_tokens=body.get("max_tokens", body.get("n_predict")),
             session=None,
             key=asked.request.get(KEY),
+            ctx_tokens=translated.num_ctx or 0,
         ),
         path=_PATHS[translated.kind],
         streamed=orjson.dumps({**body, "stream": True, "stream_options": {"include_usage": True}}),

@@ -1,0 +1,150 @@
+"""Ollama's own variables, honoured as defaults: below flags and ``config.toml``, above what is built in.
+
+Whoever moves here from Ollama has them in a shell profile or a service unit. ``OLLAMA_HOST`` is read by
+:mod:`blazar_cli.address`. A variable that is set to nothing counts as not set; one that cannot be understood is refused
+at the start, rather than served around.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from blazar_routing.errors import InvalidRequest
+from blazar_store.errors import ConfigInvalid, ConfigProblem
+from blazar_store.settings import Settings
+from blazar_store.settings_words import expectation
+
+_YEAR_S = 366 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class EnvDefault:
+    """A variable that is set, as the setting that it stands for.
+
+    Attributes:
+        variable: ``OLLAMA_KEEP_ALIVE``.
+        text: As it was written.
+        setting: Where the setting stands in ``config.toml``: ``("defaults", "ctx")``.
+        value: As it would stand there.
+    """
+
+    variable: str
+    text: str
+    setting: tuple[str, ...]
+    value: object
+
+    @property
+    def dotted(self) -> str:
+        """The setting's name as ``blazar config show`` writes it."""
+        return ".".join(self.setting)
+
+    def as_settings(self) -> dict[str, object]:
+        """Return the content of a ``config.toml`` that says just this."""
+        value = self.value
+        for name in reversed(self.setting):
+            value = {name: value}
+        return dict(value) if isinstance(value, dict) else {}
+
+
+def read_ollama_defaults(environ: Mapping[str, str]) -> tuple[EnvDefault, ...]:
+    """Return what Ollama's variables say.
+
+    Raises:
+        ConfigInvalid: One cannot be understood; all of those are listed.
+    """
+    found, problems = [], []
+    for variable, (setting, read) in _VARIABLES.items():
+        text = environ.get(variable, "").strip().strip("\"'").strip()
+        if not text:
+            continue
+        try:
+            value = read(text)
+        except ValueError as error:
+            problems.append(_problem(variable, text, str(error)))
+            continue
+        if value is None:
+            continue
+        default = EnvDefault(variable, text, setting, value)
+        try:
+            Settings.model_validate(default.as_settings())
+        except ValidationError:
+            problems.append(_problem(variable, text, f"must be {expectation(setting)}"))
+        else:
+            found.append(default)
+    if problems:
+        raise ConfigInvalid(path=Path("environment"), problems=tuple(problems))
+    return tuple(found)
+
+
+def as_settings(defaults: tuple[EnvDefault, ...]) -> dict[str, object]:
+    """Return the defaults together, as the content of a ``config.toml`` that says them."""
+    merged: dict[str, object] = {}
+    for default in defaults:
+        for name, value in default.as_settings().items():
+            known = merged.get(name)
+            merged[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def describe_environment(defaults: tuple[EnvDefault, ...], settings: Settings) -> list[dict[str, object]]:
+    """Return the variables as ``blazar status`` tells them, with whether each holds or the file says otherwise."""
+    plain = settings.model_dump(mode="json")
+    return [
+        {
+            "variable": default.variable,
+            "text": default.text,
+            "setting": default.dotted,
+            "value": default.value,
+            "holds": _at(plain, default.setting) == default.value,
+        }
+        for default in defaults
+    ]
+
+
+def _at(plain: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        plain = plain.get(name) if isinstance(plain, dict) else None
+    return plain
+
+
+def _problem(variable: str, text: str, reason: str) -> ConfigProblem:
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
+    return ConfigProblem(f'{variable} is "{shown}", and it {reason}; correct it or unset it.', key=variable)
+
+
+def _keep_alive(text: str) -> object:
+    # Not at the top: the package opens HTTP, and most commands run where the variable is not set.
+    from blazar_gateway.keep_alive import parse_keep_alive
+
+    try:
+        keep_alive = parse_keep_alive(text)
+    except InvalidRequest as error:
+        raise ValueError('must be seconds (300), a duration ("5m", "1h30m"), 0, or negative for ever') from error
+    if keep_alive is None:
+        return None
+    if keep_alive.seconds is None:
+        return 0  # never
+    # 0 is "unload after the answer" to Ollama and "never" to this setting: a second is the least there is.
+    return min(max(math.ceil(keep_alive.seconds), 1), _YEAR_S)
+
+
+def _count(text: str) -> object:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError("must be a whole number")
+    # Ollama's word for "decide yourself".
+    return int(text) or None
+
+
+def _origins(text: str) -> object:
+    return [origin.strip().removesuffix("/") for origin in text.split(",") if origin.strip()]
+
+
+_VARIABLES: Mapping[str, tuple[tuple[str, ...], Callable[[str], object]]] = {
+    "OLLAMA_KEEP_ALIVE": (("idle_timeout_secs",), _keep_alive),
+    "OLLAMA_CONTEXT_LENGTH": (("defaults", "ctx"), _count),
+    "OLLAMA_NUM_PARALLEL": (("defaults", "slots"), _count),
+    "OLLAMA_ORIGINS": (("allowed_origins",), _origins),
+}
