@@ -2,7 +2,8 @@
 
 import pytest
 
-from blazar_gateway.keep_alive import FOREVER_S, KeepAlive, parse_keep_alive
+from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
+from blazar_routing.durations import FOREVER_S
 from blazar_routing.errors import InvalidRequest
 
 FOREVER = None

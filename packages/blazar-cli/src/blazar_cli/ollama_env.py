@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from blazar_routing.errors import InvalidRequest
+from blazar_routing.durations import FOREVER_S, read_seconds
 from blazar_store.errors import ConfigInvalid, ConfigProblem
 from blazar_store.settings import Settings
 from blazar_store.settings_words import expectation
@@ -116,19 +116,13 @@ def _problem(variable: str, text: str, reason: str) -> ConfigProblem:
 
 
 def _keep_alive(text: str) -> object:
-    # Not at the top: the package opens HTTP, and most commands run where the variable is not set.
-    from blazar_gateway.keep_alive import parse_keep_alive
-
-    try:
-        keep_alive = parse_keep_alive(text)
-    except InvalidRequest as error:
-        raise ValueError('must be seconds (300), a duration ("5m", "1h30m"), 0, or negative for ever') from error
-    if keep_alive is None:
-        return None
-    if keep_alive.seconds is None:
+    seconds = read_seconds(text)
+    if seconds is None:
+        raise ValueError('must be seconds (300), a duration ("5m", "1h30m"), 0, or negative for ever')
+    if seconds < 0 or seconds > FOREVER_S:
         return 0  # never
     # 0 is "unload after the answer" to Ollama and "never" to this setting: a second is the least there is.
-    return min(max(math.ceil(keep_alive.seconds), 1), _YEAR_S)
+    return min(max(math.ceil(seconds), 1), _YEAR_S)
 
 
 def _count(text: str) -> object:

@@ -4,18 +4,10 @@ Ollama's form is a Go duration (``5m``, ``1h30m``, ``1500ms``); numbers, and str
 Anything negative is for ever, 0 unloads after the answer.
 """
 
-import re
 from dataclasses import dataclass
 
+from blazar_routing.durations import FOREVER_S, read_seconds
 from blazar_routing.errors import InvalidRequest
-
-FOREVER_S = 100 * 366 * 24 * 3600.0
-"""What lies further away than this many seconds (a century) is for ever; a countdown to it would overflow a date."""
-
-_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION = re.compile(rf"([+-]?)((?:{_PART.pattern})+)")
 
 _ACCEPTED = (
     'a number of seconds (300), a duration ("5m", "1h30m", "90s"), 0 to unload after the answer, '
@@ -55,13 +47,10 @@ def parse_keep_alive(value: object) -> KeepAlive | None:
 
 
 def _from_text(text: str) -> KeepAlive:
-    if _NUMBER.fullmatch(text):
-        return _from_seconds(float(text), text)
-    duration = _DURATION.fullmatch(text)
-    if duration is None:
+    seconds = read_seconds(text)
+    if seconds is None:
         raise _refused(text)
-    seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(duration[2]))
-    return _from_seconds(-seconds if duration[1] == "-" else seconds, text)
+    return _from_seconds(seconds, text)
 
 
 def _from_seconds(seconds: int | float, given: object) -> KeepAlive:
