@@ -1,6 +1,7 @@
 """The stock llama-server with a real model: what the stub cannot prove."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -163,3 +164,23 @@ async def test_a_real_orphan_is_collected(real: House) -> None:
     (found,) = await asyncio.to_thread(collect_orphans, real.layout)
     assert found.ended
     await until(lambda: real.state("smol") == "failed", "its end is noticed")
+
+
+async def test_a_real_engine_goes_on_after_an_eviction_where_it_was(real: House) -> None:
+    real.configure(idle_timeout_secs=1, defaults={"ctx": 2048, "slots": 2, "extra_args": ["-t", "1", "-tb", "1"]})
+    prompt = "Tell me about rivers, and why they bend. " * 6
+
+    async def cached_tokens() -> tuple[int, int]:
+        lease = await real.lend("smol")
+        status, text = await ask(lease, prompt, max_tokens=4, temperature=0)
+        lease.release()
+        assert status == 200
+        usage = json.loads(text)["usage"]
+        return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
+
+    cached, whole = await cached_tokens()
+    assert cached == 0
+    await until(lambda: real.state("smol") is None, "the idle model is evicted")
+    cached, _ = await cached_tokens()
+    # All but the last token, which has to be evaluated for the next one to be known.
+    assert cached >= whole - 2

@@ -4,6 +4,7 @@ Adding a kind means adding one folder that fits :class:`EngineAdapter`, and a ro
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -34,6 +35,23 @@ class WarmPeg(StrEnum):
     DETACHED = "detached"
     """The first token is slower than the next; nobody waits for it."""
     NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """One of an engine's slots.
+
+    Attributes:
+        number: Its number.
+        busy: Whether a request runs on it.
+        used: Whether one has since the engine came up.
+        task: The number of its last request, which grows; -1 if it was never used.
+    """
+
+    number: int
+    busy: bool
+    used: bool
+    task: int
 
 
 class EngineLog(Protocol):
@@ -72,6 +90,18 @@ class EngineControl(Protocol):
 
     async def peg(self, *, timeout_s: float) -> bool:
         """Make one token and return whether it came."""
+
+    async def slots(self) -> tuple[SlotState, ...] | None:
+        """Return its slots, or ``None`` when it does not say. Wakes a sleeper."""
+
+    async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None:
+        """Have it write what a slot holds to a file of its bank directory; return how many tokens that is.
+
+        ``None`` when it does not answer in time, or has no such thing. It may go on writing then.
+        """
+
+    async def restore_slot(self, slot: int, file: str, *, timeout_s: float) -> bool | None:
+        """Have it read a file back into a slot; return whether it did, or ``None`` when it does not answer in time."""
 
     async def work(self) -> tuple[object, ...] | None:
         """Return counters that change while it works, or ``None`` when it does not answer."""
@@ -115,8 +145,17 @@ class EngineAdapter(Protocol):
     def with_cache_ram(self, profile: Profile, cache_ram_mb: int) -> Profile:
         """Return the profile with another cap on the prompt cache. Pure."""
 
-    def argv(self, profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
-        """Return the complete argument vector of one start. Pure."""
+    def argv(
+        self, profile: Profile, endpoint: Endpoint, apikey_file: Path, bank_dir: Path | None = None
+    ) -> tuple[str, ...]:
+        """Return the complete argument vector of one start. Pure.
+
+        Args:
+            profile: What is started.
+            endpoint: Where it is to listen.
+            apikey_file: Its secret.
+            bank_dir: Where its slots are saved, if at all.
+        """
 
     def headers(self, secret: str) -> Mapping[str, str]:
         """Return what each request to the child carries."""

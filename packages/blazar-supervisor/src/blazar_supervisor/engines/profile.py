@@ -44,6 +44,7 @@ class Knobs:
         cache_ram_mb: The engine's prompt cache in main memory, before the cap.
         idle_sleep_s: Idle seconds after which the engine frees its memory; 0 for never.
         extra_args: Arguments passed on as they are, once checked.
+        banks: Whether what it has read is saved when it is evicted.
         vectors: Set for an instance that makes vectors or scores; its whole context is one physical batch.
     """
 
@@ -63,6 +64,7 @@ class Knobs:
     cache_ram_mb: int = 8192
     idle_sleep_s: int = 300
     extra_args: tuple[str, ...] = ()
+    banks: bool = False
     vectors: Vectors | None = None
 
 
@@ -87,6 +89,8 @@ class Profile:
         estimate_bytes: What the engine is expected to report of its memory once it is up, all devices together.
         verdict: The budget's sentence, or ``""``.
         warnings: What its owner should know; shown in listings and the log.
+        banks: Whether what it has read of conversations is saved when it is evicted.
+        weights: The model's files.
     """
 
     model: str
@@ -105,3 +109,5 @@ class Profile:
     estimate_bytes: int = 0
     verdict: str = ""
     warnings: tuple[str, ...] = ()
+    banks: bool = False
+    weights: tuple[Path, ...] = ()

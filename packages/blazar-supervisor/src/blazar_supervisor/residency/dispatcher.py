@@ -21,6 +21,7 @@ from blazar_routing.errors import (
 from blazar_routing.instances import model_of
 from blazar_routing.queue import AdmissionQueue, Capacity, Grant, Load, Refuse
 from blazar_routing.ticket import Priority, Ticket
+from blazar_supervisor.residency.banking import Banking
 from blazar_supervisor.residency.breaker import Breakers
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.contexts import Wishes
@@ -70,6 +71,7 @@ class Dispatcher:
         limits: Callable[[], Limits],
         clock: Callable[[], float],
         replicas: Callable[[str], int] = lambda _: 1,
+        banking: Banking | None = None,
     ) -> None:
         self._limits = limits
         self._replicas = replicas
@@ -101,6 +103,7 @@ class Dispatcher:
             limits=limits,
             clock=clock,
             audience=self,
+            banking=banking,
         )
 
     # Requests
@@ -422,7 +425,8 @@ class Dispatcher:
         self._arm()
 
     def _stop_idle(self, residence: Residence) -> None:
-        self._lifecycle.stop(residence, drain_s=0.0, error=None, reason="idle")
+        # Whoever asked for it to go at once did not ask for a copy of what was said.
+        self._lifecycle.stop(residence, drain_s=0.0, error=None, reason="idle", save=residence.stay_s != 0)
 
     # What else can be asked of it
 

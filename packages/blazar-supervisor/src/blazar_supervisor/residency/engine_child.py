@@ -10,7 +10,7 @@ from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.children.identity import cpu_seconds, private_bytes
 from blazar_supervisor.children.logfile import ChildLog
 from blazar_supervisor.children.process import EngineProcess, wait_either
-from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog, WarmPeg
+from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog, SlotState, WarmPeg
 from blazar_supervisor.engines.failure import Cause, describe_exit
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -192,6 +192,18 @@ class EngineChild:
         if self._adapter.warm_peg is WarmPeg.NEVER:
             return False
         return await self._control.peg(timeout_s=timeout_s)
+
+    async def slots(self) -> tuple[SlotState, ...] | None:
+        """Ask for its slots, which wakes a sleeper."""
+        return await self._control.slots()
+
+    async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None:
+        """Have it write a slot to its bank directory."""
+        return await self._control.save_slot(slot, file, timeout_s=timeout_s)
+
+    async def restore_slot(self, slot: int, file: str, *, timeout_s: float) -> bool | None:
+        """Have it read a slot from its bank directory."""
+        return await self._control.restore_slot(slot, file, timeout_s=timeout_s)
 
     def death(self) -> StartFailed:
         """Tell a failed wake from a crash."""

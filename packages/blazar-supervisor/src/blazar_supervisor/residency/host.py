@@ -13,6 +13,8 @@ from blazar_store.settings import Settings
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.children.orphans import Collected, collect_orphans
 from blazar_supervisor.engines.profile import Profile
+from blazar_supervisor.residency.banking import Banking
+from blazar_supervisor.residency.banks import BankShelf
 from blazar_supervisor.residency.dispatcher import Dispatcher
 from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
@@ -55,11 +57,14 @@ class EngineHost:
         self._planner = ModelPlanner(
             models=models, engines=engines, settings=settings, machine=machine, environ=environ
         )
+        self._models = models
+        self._shelf = BankShelf(layout.banks_dir, cap_bytes=lambda: settings().bank_cap_mb << 20)
         self._dispatcher = Dispatcher(
             planner=self._planner,
-            launcher=ChildLauncher(layout, transport=lambda: settings().child_transport),
+            launcher=ChildLauncher(layout, transport=lambda: settings().child_transport, shelf=self._shelf),
             limits=lambda: limits_of(settings()),
             clock=clock,
+            banking=Banking(self._shelf),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._preloading = Preloading(self._dispatcher, started=self._spawn)
@@ -70,6 +75,7 @@ class EngineHost:
         A process is touched only if its number, start time and command are those that were written down.
         """
         collected = await asyncio.to_thread(collect_orphans, self._layout)
+        await asyncio.to_thread(self._shelf.sweep, self._models)
         return tuple(found for found in collected if found.ended)
 
     async def preload(self, wanted: Sequence[Wanted]) -> None:

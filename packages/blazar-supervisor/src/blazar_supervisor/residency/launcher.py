@@ -18,6 +18,7 @@ from blazar_supervisor.children.pidfile import PidRecord, write_pidfile
 from blazar_supervisor.children.process import EngineProcess
 from blazar_supervisor.engines.catalogue import get_adapter
 from blazar_supervisor.engines.failure import Cause
+from blazar_supervisor.residency.banks import BankShelf
 from blazar_supervisor.residency.engine_child import EngineChild
 from blazar_supervisor.residency.ports import Plan, StartFailed
 
@@ -28,10 +29,14 @@ class ChildLauncher:
     Args:
         layout: The data directory.
         transport: ``tcp`` or ``unix``, read at each start.
+        shelf: Where children's slots are saved, if at all.
     """
 
-    def __init__(self, layout: Layout, *, transport: Callable[[], str] = lambda: "tcp") -> None:
+    def __init__(
+        self, layout: Layout, *, transport: Callable[[], str] = lambda: "tcp", shelf: BankShelf | None = None
+    ) -> None:
         self._layout = layout
+        self._shelf = shelf
         self._transport = transport
 
     async def launch(self, key: str, plan: Plan) -> EngineChild:
@@ -43,11 +48,14 @@ class ChildLauncher:
         apikey_file = self._layout.apikey_file(key)
         pidfile = self._layout.child_pidfile(key)
         files = [apikey_file, pidfile, *([endpoint.socket_path] if endpoint.socket_path else [])]
-        argv = adapter.argv(profile, endpoint, apikey_file)
+        shelf = self._shelf if profile.banks else None
+        argv = adapter.argv(profile, endpoint, apikey_file, None if shelf is None else shelf.folder(key))
         reader = adapter.read_log()
         log = ChildLog(self._layout.child_log(key), on_line=reader.line, on_partial=reader.partial)
         try:
             await asyncio.to_thread(_lay_out, endpoint, apikey_file, secret)
+            if shelf is not None:
+                await asyncio.to_thread(shelf.prepare, key)
             log.headline(f"starting {' '.join(argv)}")
             process = await EngineProcess.spawn(argv, env=profile.env, log=log)
         except (OSError, StoreError) as error:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from blazar_routing.errors import InternalError, LaneError
 from blazar_supervisor.engines.failure import Cause
+from blazar_supervisor.residency.banking import Banking, Written
 from blazar_supervisor.residency.breaker import HEALTHY_AFTER_S, Breakers
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.planning import Plans
@@ -79,6 +80,7 @@ class Lifecycle:
         limits: Callable[[], Limits],
         clock: Callable[[], float],
         audience: Audience,
+        banking: Banking | None = None,
     ) -> None:
         self.hurry = asyncio.Event()
         self._census = census
@@ -88,6 +90,7 @@ class Lifecycle:
         self._limits = limits
         self._clock = clock
         self._audience = audience
+        self._banking = banking
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: dict[asyncio.Task[None], str] = {}
         self._starts = 0
@@ -98,7 +101,7 @@ class Lifecycle:
     def start(self, key: str, *, line: str, evict: Iterable[Residence] = ()) -> None:
         """Begin a child's life, or wake it; those in ``evict`` go first."""
         for victim in evict:
-            self.stop(victim, drain_s=0.0, error=None, reason="to make room")
+            self.stop(victim, drain_s=0.0, error=None, reason="to make room", save=True)
         known = self._census.find(key)
         if known is not None and known.state is ChildState.SLEEPING:
             known.go(ChildState.STARTING)
@@ -163,6 +166,9 @@ class Lifecycle:
         child = residence.child
         residence.endpoint, residence.headers = child.endpoint, child.headers
         await child.wait_ready()
+        if self._banking is not None and not await self._banking.restore(residence.key, plan.profile, child):
+            await child.stop(grace_s=0.0, hurry=self.hurry)
+            return await self._come_up(residence, plan)
         return child
 
     def _is_ready(self, residence: Residence) -> None:
@@ -278,6 +284,7 @@ class Lifecycle:
         reason: str,
         clean: bool = True,
         grace_s: float | None = None,
+        save: bool = False,
     ) -> None:
         """Begin a child's end; one that is ending already is left to it.
 
@@ -288,6 +295,7 @@ class Lifecycle:
             reason: For the log.
             clean: Whether this forgets earlier crashes.
             grace_s: Seconds between SIGTERM and SIGKILL, if not what the settings say.
+            save: Whether what it has read of conversations is saved first.
         """
         if residence.stopping is not None or not residence.alive:
             return
@@ -298,14 +306,21 @@ class Lifecycle:
             residence.go(ChildState.STOPPING)
             drain_s = 0.0
         grace = self._limits().grace_s if grace_s is None else grace_s
-        work = self._end(residence, drain_s=drain_s, error=error, clean=clean, grace_s=grace)
+        work = self._end(residence, drain_s=drain_s, error=error, clean=clean, grace_s=grace, save=save)
         if residence.working is not None:
             # At once: it must not take another step in a state that it does not expect.
             residence.working.cancel()
         residence.stopping = self._ending(residence, work)
 
     async def _end(
-        self, residence: Residence, *, drain_s: float, error: LaneError | None, clean: bool, grace_s: float
+        self,
+        residence: Residence,
+        *,
+        drain_s: float,
+        error: LaneError | None,
+        clean: bool,
+        grace_s: float,
+        save: bool,
     ) -> None:
         if residence.working is not None:
             await asyncio.wait([residence.working])
@@ -318,13 +333,21 @@ class Lifecycle:
             # The engine does not exit while a request's connection is open.
             await self._let_finish(residence, _LET_GO_S)
         if residence.child is not None:
+            written = await self._saved(residence, residence.child) if save else None
             await residence.child.stop(grace_s=grace_s, hurry=self.hurry)
+            if written is not None and self._banking is not None:
+                await self._banking.keep(residence.key, written)
         residence.go(ChildState.ABSENT)
         self._census.leave(residence)
         self._plans.went()
         if clean:
             self._breakers.forget(residence.key)
         self._audience.changed()
+
+    async def _saved(self, residence: Residence, child: Child) -> Written | None:
+        if self._banking is None or residence.plan is None or residence.leases or self.hurry.is_set():
+            return None
+        return await self._banking.save(residence.key, residence.plan.profile, child)
 
     async def _let_finish(self, residence: Residence, seconds: float, *unless: asyncio.Event) -> None:
         """Wait until no lease is left, at most ``seconds``; less if there is hurry, or if the child is dead."""

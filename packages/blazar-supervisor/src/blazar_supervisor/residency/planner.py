@@ -23,7 +23,7 @@ from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.ports import Plan
 from blazar_supervisor.residency.shaped_budget import budget_first_that_fits
-from blazar_supervisor.residency.shapes import shape_for
+from blazar_supervisor.residency.shapes import can_continue, shape_for
 
 
 class ModelPlanner:
@@ -93,7 +93,7 @@ class ModelPlanner:
         profile = adapter.compile(
             row,
             engine,
-            knobs,
+            replace(knobs, banks=settings.bank_cap_mb > 0 and can_continue(parts[0], knobs.extra_args)),
             facts.manifest,
             ctx_tokens=budgeted.ctx_tokens,
             ram_bytes=self._machine.ram_total,

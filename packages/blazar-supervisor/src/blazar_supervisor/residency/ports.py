@@ -7,6 +7,7 @@ from typing import Protocol
 
 from blazar_routing.errors import LaneError
 from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.adapter import SlotState
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -130,6 +131,10 @@ class Child(Protocol):
 
     async def peg(self, *, timeout_s: float) -> bool:
         """Make one token, if its kind gains by it, and return whether it did."""
+
+    async def slots(self) -> tuple[SlotState, ...] | None: ...
+    async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None: ...
+    async def restore_slot(self, slot: int, file: str, *, timeout_s: float) -> bool | None: ...
 
     def death(self) -> StartFailed:
         """Return why it ended, as an error for whoever was using it: only after :attr:`exited`."""

@@ -10,6 +10,7 @@ memory (a causal model computes the logits of all of it), hence the contexts of 
 fits being taken.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from blazar_gguf import AttentionClass, GgufMeta, PoolingType
@@ -49,6 +50,17 @@ def shape_for(knobs: Knobs, role: Role, meta: GgufMeta, *, lazy_projector: bool)
 def makes_vectors(meta: GgufMeta) -> bool:
     """Return whether a file is an embedder's or a reranker's: it pools, or it remembers nothing."""
     return meta.pooling_type not in {None, PoolingType.NONE} or meta.attention_class is AttentionClass.NONE
+
+
+def can_continue(meta: GgufMeta, extra_args: Sequence[str]) -> bool:
+    """Return whether an engine can go on from a slot that was saved and given back.
+
+    A cache that slides keeps only the last tokens of its window's layers, and the engine reads the whole prompt anew
+    (b10434), unless it was started with ``--swa-full``; a recurrent state holds its end only, no prefix of it.
+    """
+    if any(meta.recurrent_layers):
+        return False
+    return not any(meta.window_layers) or any(word.replace("_", "-") == "--swa-full" for word in extra_args)
 
 
 def attempts(knobs: Knobs, role: Role, *, trained: int, ctx_tokens: int) -> tuple[Knobs, ...]:

@@ -13,6 +13,7 @@ from blazar_routing.errors import ContextDoesNotFit, EngineCrashed, LaneError, L
 from blazar_routing.instances import model_of
 from blazar_routing.kinds import EngineKind
 from blazar_supervisor.children.endpoint import Endpoint, tcp_endpoint
+from blazar_supervisor.engines.adapter import SlotState
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import NOTHING, MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -136,6 +137,11 @@ class FakeChild:
         asleep: Whether it sleeps.
         wakes: How often it was woken.
         pegs: How often it was pegged.
+        slot_states: What it says of its slots.
+        slot_tokens: What is in a slot when it is saved.
+        dies_of_banks: Whether taking a slot back kills it.
+        saved: Slots it was told to save, and where.
+        restored: Slots it was told to take back, and from where.
         works: Whether :meth:`moved` finds it at work.
         cleaned: Whether its files are gone.
         died: Whether it ended by itself.
@@ -153,6 +159,11 @@ class FakeChild:
         self.asleep = False
         self.wakes = 0
         self.pegs = 0
+        self.slot_states: tuple[SlotState, ...] = ()
+        self.slot_tokens: dict[int, int] = {}
+        self.dies_of_banks = False
+        self.saved: list[tuple[int, str]] = []
+        self.restored: list[tuple[int, str]] = []
         self.works = True
         self.cleaned = False
         self.died = False
@@ -263,6 +274,29 @@ class FakeChild:
         await asyncio.sleep(0)
         return True
 
+    async def slots(self) -> tuple[SlotState, ...] | None:
+        """Return :attr:`slot_states`."""
+        await asyncio.sleep(0)
+        return self.slot_states
+
+    async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None:
+        """Note it, and say what the test says; a slot that the test does not know is written for ever."""
+        self.saved.append((slot, file))
+        if slot not in self.slot_tokens:
+            await asyncio.sleep(timeout_s * 2)
+            return None
+        return self.slot_tokens[slot]
+
+    async def restore_slot(self, slot: int, file: str, *, timeout_s: float) -> bool | None:
+        """Note it."""
+        del timeout_s
+        await asyncio.sleep(0)
+        self.restored.append((slot, file))
+        if self.dies_of_banks:
+            self.die()
+            return None
+        return True
+
     def death(self) -> StartFailed:
         """Say how it ended."""
         if self._wake_fails:
@@ -304,6 +338,7 @@ class FakeLauncher:
         instant: Whether a child is ready as soon as it is made.
         make: The class of the next child.
         failures: Start failures to raise instead, the next first.
+        dies_of_banks: Whether the next child dies of the first thing it is given back.
     """
 
     def __init__(self, *, instant: bool = True, make: Callable[..., FakeChild] = FakeChild) -> None:
@@ -311,6 +346,7 @@ class FakeLauncher:
         self.instant = instant
         self.make = make
         self.failures: list[StartFailed] = []
+        self.dies_of_banks = False
 
     async def launch(self, key: str, plan: Plan) -> FakeChild:
         """Make a child, after letting others run."""
@@ -319,6 +355,7 @@ class FakeLauncher:
             raise self.failures.pop(0)
         child = self.make(key, plan, pid=20_000 + len(self.children))
         self.children.append(child)
+        child.dies_of_banks, self.dies_of_banks = self.dies_of_banks, False
         if self.instant:
             child.become_ready()
         return child

@@ -1,11 +1,13 @@
 """A dispatcher with everything faked around it, on a clock that stands still."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 from blazar_routing.ticket import Ticket
+from blazar_supervisor.residency.banking import Banking
 from blazar_supervisor.residency.dispatcher import Dispatcher
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
@@ -13,6 +15,7 @@ from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.testing import FakeLauncher, FakePlanner, SteppedLoop, make_profile
 
 GIB = 1 << 30
+_DEADLINE_S = 60.0
 
 
 class Stage:
@@ -23,9 +26,20 @@ class Stage:
         self.planner = FakePlanner()
         self.launcher = FakeLauncher()
         self.limits = Limits()
-        self.dispatcher = Dispatcher(
-            planner=self.planner, launcher=self.launcher, limits=lambda: self.limits, clock=loop.time
+        self.dispatcher = self._open(None)
+
+    def _open(self, banking: Banking | None) -> Dispatcher:
+        return Dispatcher(
+            planner=self.planner,
+            launcher=self.launcher,
+            limits=lambda: self.limits,
+            clock=self.loop.time,
+            banking=banking,
         )
+
+    def bank_with(self, banking: Banking) -> None:
+        """Have what children read of conversations saved; before the first request."""
+        self.dispatcher = self._open(banking)
 
     def ask(self, model: str = "m", **facts: Any) -> "asyncio.Task[SlotLease]":
         """Ask for a lease, in a task."""
@@ -42,6 +56,14 @@ class Stage:
         """Let time pass, and what is due happen."""
         self.loop.advance(seconds)
         await self.loop.settle()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for what a thread does, which no clock of the loop's shows."""
+        due_s = time.monotonic() + _DEADLINE_S
+        while not condition():
+            assert time.monotonic() < due_s, "it does not happen"
+            await self.loop.run_in_executor(None, time.sleep, 0.005)
+            await self.loop.settle()
 
     def state(self, model: str = "m") -> str | None:
         """Return a child's state, or ``None`` when it is not listed."""

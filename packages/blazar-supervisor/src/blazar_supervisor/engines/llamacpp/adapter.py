@@ -48,9 +48,11 @@ class LlamaCpp:
         """See :func:`with_cache_ram`."""
         return with_cache_ram(profile, cache_ram_mb)
 
-    def argv(self, profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
+    def argv(
+        self, profile: Profile, endpoint: Endpoint, apikey_file: Path, bank_dir: Path | None = None
+    ) -> tuple[str, ...]:
         """See :func:`complete_argv`."""
-        return complete_argv(profile, endpoint, apikey_file)
+        return complete_argv(profile, endpoint, apikey_file, bank_dir)
 
     def headers(self, secret: str) -> Mapping[str, str]:
         """The secret; spelled with a capital B, since the engine refuses ``bearer``."""

@@ -95,6 +95,8 @@ def compile_profile(
         cells=ctx_tokens,
         sleep_s=knobs.idle_sleep_s if sleeps else None,
         cache_ram_mb=cache_mb if manifest.first_of(_CACHE_RAM_FLAGS) else 0,
+        banks=knobs.banks and knobs.vectors is None and manifest.find("--slot-save-path") is not None,
+        weights=row.shards or (row.path,),
         warnings=tuple(warnings),
     )
 
@@ -109,14 +111,17 @@ def with_cache_ram(profile: Profile, cache_ram_mb: int) -> Profile:
     return profile
 
 
-def complete_argv(profile: Profile, endpoint: Endpoint, apikey_file: Path) -> tuple[str, ...]:
-    """Return the whole vector of one start: the profile's, with address and secret."""
+def complete_argv(
+    profile: Profile, endpoint: Endpoint, apikey_file: Path, bank_dir: Path | None = None
+) -> tuple[str, ...]:
+    """Return the whole vector of one start: the profile's, with address, secret and where slots are saved."""
     if endpoint.socket_path is not None:
         # A host that ends in .sock selects a unix socket; the port is ignored then.
         address: tuple[str, ...] = ("--host", str(endpoint.socket_path))
     else:
         address = ("--host", LOOPBACK, "--port", str(endpoint.port))
-    return (str(profile.program), *address, "--api-key-file", str(apikey_file), *profile.args)
+    banks = ("--slot-save-path", str(bank_dir)) if profile.banks and bank_dir is not None else ()
+    return (str(profile.program), *address, "--api-key-file", str(apikey_file), *banks, *profile.args)
 
 
 def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, cache_mb: int) -> list[_Option]:

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.adapter import SlotState
 from blazar_supervisor.engines.http import ControlSession
 
 _QUICK_S = 5.0
@@ -41,6 +42,26 @@ class LlamaControl:
         answer = await self._session.post("/completion", body, timeout_s=timeout_s)
         return answer is not None and answer.status == 200
 
+    async def slots(self) -> tuple[SlotState, ...] | None:
+        """``/slots``: a slot that was used names its last task."""
+        answer = await self._session.get("/slots", timeout_s=_QUICK_S)
+        if answer is None or not isinstance(answer.body, list):
+            return None
+        return tuple(_slot_state(slot) for slot in answer.body if isinstance(slot, dict))
+
+    async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None:
+        """Deferred while the slot is busy, and done then even if nobody waits for it any more."""
+        answer = await self._session.post(f"/slots/{slot}?action=save", {"filename": file}, timeout_s=timeout_s)
+        if answer is None or answer.status != 200 or not isinstance(answer.body, dict):
+            return None
+        tokens = answer.body.get("n_saved")
+        return tokens if isinstance(tokens, int) else None
+
+    async def restore_slot(self, slot: int, file: str, *, timeout_s: float) -> bool | None:
+        """400 for whatever it cannot use; it aborts on a file that is cut short near its end."""
+        answer = await self._session.post(f"/slots/{slot}?action=restore", {"filename": file}, timeout_s=timeout_s)
+        return None if answer is None else answer.status == 200
+
     async def work(self) -> tuple[object, ...] | None:
         """The counters of every slot: what was read of the prompt, and what was generated."""
         answer = await self._session.get("/slots", timeout_s=_QUICK_S)
@@ -51,6 +72,17 @@ class LlamaControl:
     async def close(self) -> None:
         """Close the session."""
         await self._session.close()
+
+
+def _slot_state(slot: Mapping[str, object]) -> SlotState:
+    number, task = slot.get("id"), slot.get("id_task")
+    used = isinstance(task, int) and task >= 0
+    return SlotState(
+        number=number if isinstance(number, int) else 0,
+        busy=slot.get("is_processing") is not False,
+        used=used,
+        task=task if isinstance(task, int) else -1,
+    )
 
 
 def _slot_counters(slot: Mapping[str, object]) -> tuple[object, ...]:
