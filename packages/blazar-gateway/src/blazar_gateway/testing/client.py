@@ -59,6 +59,10 @@ class RawClient:
     ) -> None:
         self.close()
 
+    def stop_reading(self) -> None:
+        """Take nothing more from the socket, so that what comes piles up on the server's side."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
     async def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._writer.write(data)
