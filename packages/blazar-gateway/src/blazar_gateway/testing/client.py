@@ -59,10 +59,6 @@ class RawClient:
     ) -> None:
         self.close()
 
-    def stop_reading(self) -> None:
-        """Take nothing more from the socket, so that what comes piles up on the server's side."""
-        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
-
     async def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._writer.write(data)
