@@ -69,10 +69,14 @@ class Census:
         """What there would be for children if none ran, or ``None`` when the machine is unknown."""
         return self._pools.total - self._foreign if self._pools.known else None
 
-    def room(self, key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None) -> Room:
+    def room(
+        self, key: str, need: Bytes, *, waiting: Callable[[str], int], max_loaded: int | None, now_s: float
+    ) -> Room:
         """Return who has to go so that ``need`` fits, apart from the child of that key itself."""
         holdings = [
-            residence.holding(waiting=waiting(residence.line)) for residence in self._alive() if residence.key != key
+            residence.holding(waiting=waiting(residence.line), now_s=now_s)
+            for residence in self._alive()
+            if residence.key != key
         ]
         if not self._pools.known:
             return find_room(Bytes(), Bytes(), holdings, max_loaded=max_loaded)

@@ -31,6 +31,7 @@ from blazar_supervisor.residency.lines import capacity_of, choose, next_key, wan
 from blazar_supervisor.residency.planning import Plans
 from blazar_supervisor.residency.ports import Launcher, Plan, Planner
 from blazar_supervisor.residency.residence import Residence
+from blazar_supervisor.residency.sessions import Homes
 from blazar_supervisor.residency.states import ChildState
 from blazar_supervisor.residency.views import ResidentView, WaitingView, resident_view
 from blazar_supervisor.residency.wording import gentle_verdict
@@ -83,6 +84,7 @@ class Dispatcher:
         self._wishes = Wishes()
         self._no_replica_before_s: dict[str, float] = {}
         self._gentle: set[str] = set()
+        self._homes = Homes()
         self._closing = False
         self._pumping = False
         self._again = False
@@ -116,14 +118,15 @@ class Dispatcher:
         Raises:
             LaneError: Any refusal.
         """
-        residence = choose(self._census.of_line(line), ticket, self._clock())
+        now_s = self._clock()
+        residence = choose(self._census.of_line(line), ticket, now_s, home=self._homes.find(ticket, now_s=now_s))
         if (
             residence is not None
             # Nobody waits at all, or nobody for this instance and it makes room for no other.
             and (not self._waiters or (self._queue.waiting(line) == 0 and self._queue.giving_way(line) is None))
             and not self._closing
         ):
-            return residence.grant(ticket, 0.0, 0.0)
+            return self._give(residence, ticket, now_s=now_s)
         if ticket.ctx_tokens:
             ticket = await self._with_a_wish_that_fits(line, ticket)
         return await self._take_turn(line, ticket)
@@ -313,12 +316,23 @@ class Dispatcher:
         if waiter is None or waiter.turn.done():
             return
         now_s = self._clock()
-        residence = choose(self._census.of_line(waiter.ticket.model), waiter.ticket, now_s)
+        home = self._homes.find(waiter.ticket, now_s=now_s)
+        residence = choose(self._census.of_line(waiter.ticket.model), waiter.ticket, now_s, home=home)
         assert residence is not None
         waited_load_s = residence.ready_since_s - max(waiter.arrived_s, residence.loading_since_s)
-        lease = residence.grant(waiter.ticket, now_s - waiter.arrived_s, max(0.0, waited_load_s))
+        lease = self._give(
+            residence, waiter.ticket, now_s=now_s, queue_s=now_s - waiter.arrived_s, load_s=max(0.0, waited_load_s)
+        )
         self._wishes.drop(place)
         waiter.turn.set_result(lease)
+
+    def _give(
+        self, residence: Residence, ticket: Ticket, *, now_s: float, queue_s: float = 0.0, load_s: float = 0.0
+    ) -> SlotLease:
+        until_s = self._homes.note(ticket, residence.key, now_s=now_s, keep_s=self._limits().session_keep_s)
+        if until_s is not None:
+            residence.talks_until_s = until_s
+        return residence.grant(ticket, queue_s, load_s)
 
     def _load(self, line: str, evict: tuple[str, ...]) -> None:
         key = next_key(line, self._census.of_line(line))
@@ -455,6 +469,10 @@ class Dispatcher:
             views.append(resident_view(residence, waiting=waiting, now_s=now_s))
         return tuple(views)
 
+    def conversations(self) -> int:
+        """Return how many conversations have a home."""
+        return len(self._homes)
+
     def keep(self, line: str, seconds: float | None) -> None:
         """Set how long the instance's children stay after their last request."""
         for residence in self._census.of_line(line):
@@ -477,6 +495,7 @@ class Dispatcher:
         self._plans.forget_refusals(model)
         residences = self._census.of_model(model)
         for residence in residences:
+            self._homes.forget(residence.key)
             self._lifecycle.stop(residence, drain_s=drain_s, error=error, reason="somebody said so")
             self._forget_failed(residence)
         endings = [residence.stopping for residence in residences if residence.stopping is not None]

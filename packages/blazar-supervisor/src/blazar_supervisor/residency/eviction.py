@@ -1,8 +1,9 @@
 """Who has to go so that a model can come. Pure.
 
-The order: children that are idle and that nobody waits for, the least recently used first; then busy ones, the
-longest loaded first (an order that does not change under load, so that the same ones are asked to give way each
-time). Of those, the smallest sufficient set: whoever turns out not to be needed stays. Pinned children never go.
+The order: children that are idle and that nobody waits for, the least recently used first, those where a conversation
+has only paused after the others; then busy ones, the longest loaded first (an order that does not change under load, so
+that the same ones are asked to give way each time). Of those, the smallest sufficient set: whoever turns out not to be
+needed stays. Pinned children never go.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ class Holding:
         last_used_s: When its last request ended.
         ready_since_s: When it came up.
         busy: Whether requests run on it or wait for it.
+        talks: Whether a conversation that paused is at home there.
         pinned: Whether its owner said to keep it for ever.
         going: Whether it is being stopped already.
     """
@@ -32,6 +34,7 @@ class Holding:
     last_used_s: float
     ready_since_s: float
     busy: bool
+    talks: bool = False
     pinned: bool = False
     going: bool = False
 
@@ -81,8 +84,12 @@ def find_room(need: Bytes, free: Bytes, holdings: Sequence[Holding], *, max_load
     return Room(victims=tuple(holding.key for holding in chosen))
 
 
-def _order(holding: Holding) -> tuple[bool, float]:
-    return holding.busy, holding.ready_since_s if holding.busy else holding.last_used_s
+def _order(holding: Holding) -> tuple[bool, bool, float]:
+    return (
+        holding.busy,
+        holding.talks and not holding.busy,
+        holding.ready_since_s if holding.busy else holding.last_used_s,
+    )
 
 
 def _enough(

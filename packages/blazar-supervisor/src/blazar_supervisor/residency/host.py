@@ -158,4 +158,5 @@ def limits_of(settings: Settings) -> Limits:
         grace_s=float(settings.stop_grace_secs),
         max_loaded=None if settings.max_loaded_models == "auto" else settings.max_loaded_models,
         header_timeout_s=float(settings.child_header_timeout_secs),
+        session_keep_s=float(settings.session_keep_secs),
     )

@@ -42,6 +42,7 @@ class Limits:
         grace_s: Seconds between SIGTERM and SIGKILL.
         max_loaded: The most children at the same time, or ``None``.
         header_timeout_s: The stall limit, for the words of an error.
+        session_keep_s: Seconds for which a conversation is at home in the child that served it last.
     """
 
     queue_limit: int = 256
@@ -49,6 +50,7 @@ class Limits:
     grace_s: float = 10.0
     max_loaded: int | None = None
     header_timeout_s: float = 120.0
+    session_keep_s: float = 900.0
 
 
 class Audience(Owner, Protocol):

@@ -12,11 +12,17 @@ from blazar_supervisor.residency.states import ChildState
 _IN_MOTION = frozenset({ChildState.STARTING, ChildState.DRAINING, ChildState.STOPPING})
 
 
-def choose(children: Sequence[Residence], ticket: Ticket, now_s: float) -> Residence | None:
-    """Return the child that should serve a request now: the least loaded one that has room, the oldest of equals."""
+def choose(children: Sequence[Residence], ticket: Ticket, now_s: float, *, home: str | None = None) -> Residence | None:
+    """Return the child that should serve a request now.
+
+    That is the one where its conversation is at home, else the least loaded one, the oldest of equals; in any case one
+    that has room.
+    """
     best: Residence | None = None
     for child in children:
         fits = child.takes(now_s, ctx_tokens=ticket.ctx_tokens) and child.has_room(ticket)
+        if fits and child.key == home:
+            return child
         if fits and (best is None or _load_of(child) < _load_of(best)):
             best = child
     return best

@@ -156,7 +156,9 @@ class Plans:
         self._refused_by.pop(model, None)
 
     def _room(self, key: str, plan: Plan) -> Room:
-        return self._census.room(key, plan.need, waiting=self._waiting, max_loaded=self._max_loaded())
+        return self._census.room(
+            key, plan.need, waiting=self._waiting, max_loaded=self._max_loaded(), now_s=self._clock()
+        )
 
     async def _make(self, key: str, line: str) -> Plan:
         for attempt in range(_REPROBES):

@@ -85,6 +85,7 @@ class Residence:
         "state",
         "stay_s",
         "stopping",
+        "talks_until_s",
         "total_cells",
         "total_slots",
         "used_at_s",
@@ -115,6 +116,7 @@ class Residence:
         self.used_at_s = now_s
         self.load_s = 0.0
         self.wished_ctx = 0
+        self.talks_until_s = -math.inf
         self.on_idle: asyncio.Event | None = None
         self.asking = False
         self.asked_at_s = float("-inf")
@@ -209,7 +211,7 @@ class Residence:
             return SLEEPER_BYTES
         return self.reported if self.plan is None else self.reported + self.plan.prompt_cache
 
-    def holding(self, *, waiting: int) -> Holding:
+    def holding(self, *, waiting: int, now_s: float = math.inf) -> Holding:
         """Return it as the eviction sees it."""
         return Holding(
             key=self.key,
@@ -218,6 +220,7 @@ class Residence:
             last_used_s=self.used_at_s,
             ready_since_s=self.ready_since_s,
             busy=bool(self.leases) or waiting > 0 or self.state is ChildState.STARTING,
+            talks=self.talks_until_s > now_s,
             pinned=self.stay_s is None,
             going=self.state in {ChildState.DRAINING, ChildState.STOPPING},
         )

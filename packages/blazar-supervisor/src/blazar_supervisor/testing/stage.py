@@ -26,20 +26,25 @@ class Stage:
         self.planner = FakePlanner()
         self.launcher = FakeLauncher()
         self.limits = Limits()
-        self.dispatcher = self._open(None)
+        self.dispatcher = self._open()
 
-    def _open(self, banking: Banking | None) -> Dispatcher:
+    def _open(self, *, banking: Banking | None = None, replicas: int = 1) -> Dispatcher:
         return Dispatcher(
             planner=self.planner,
             launcher=self.launcher,
             limits=lambda: self.limits,
             clock=self.loop.time,
             banking=banking,
+            replicas=lambda _: replicas,
         )
+
+    def serve_with(self, *, replicas: int) -> None:
+        """Allow so many children of each model; before the first request."""
+        self.dispatcher = self._open(replicas=replicas)
 
     def bank_with(self, banking: Banking) -> None:
         """Have what children read of conversations saved; before the first request."""
-        self.dispatcher = self._open(banking)
+        self.dispatcher = self._open(banking=banking)
 
     def ask(self, model: str = "m", **facts: Any) -> "asyncio.Task[SlotLease]":
         """Ask for a lease, in a task."""
