@@ -72,6 +72,10 @@ changelogs:
 bench *arguments:
     @{{ python }} scripts/bench "$@"
 
+# 100,000 mixed calls, and nothing may be left of them: memory, descriptors, tasks, leases, tokens.
+soak *arguments:
+    @{{ python }} scripts/soak "$@"
+
 # Fetch a real engine and model, ask a question through the gateway.
 demo *arguments:
     @scripts/demo "$@"

@@ -159,7 +159,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(self._answers.to(path, body))
 
 
-def _value(arguments: Sequence[str], *names: str, default: str) -> str:
+def value_of(arguments: Sequence[str], *names: str, default: str) -> str:
+    """Return what stands behind the first of some flags in a command line."""
     for name, value in pairwise(arguments):
         if name in names:
             return value
@@ -168,17 +169,17 @@ def _value(arguments: Sequence[str], *names: str, default: str) -> str:
 
 async def serve(arguments: Sequence[str]) -> None:
     """Listen where the command line says until SIGTERM or SIGINT."""
-    host = _value(arguments, "--host", default="127.0.0.1")
+    host = value_of(arguments, "--host", default="127.0.0.1")
     answers = Answers(
-        alias=_value(arguments, "-a", "--alias", default="m"),
-        ctx_tokens=int(_value(arguments, "-c", "--ctx-size", default="4096")),
-        slots=int(_value(arguments, "-np", "--parallel", default="4")),
+        alias=value_of(arguments, "-a", "--alias", default="m"),
+        ctx_tokens=int(value_of(arguments, "-c", "--ctx-size", default="4096")),
+        slots=int(value_of(arguments, "-np", "--parallel", default="4")),
     )
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    port = int(_value(arguments, "--port", default="8080"))
+    port = int(value_of(arguments, "--port", default="8080"))
     server = await loop.create_server(lambda: Connection(answers), host, port, backlog=4096)
     port = server.sockets[0].getsockname()[1]
     # Load reports read these two lines; the second says that the model is up.

@@ -103,6 +103,8 @@ class DaemonState:
             "loaded": len(self._residents()),
             "preload": [{"model": one.model, "state": str(one.state), "error": one.error} for one in self._preloads()],
             "memory_bytes": memory.rss,
+            "tasks": len(asyncio.all_tasks()),
+            "descriptors": self._process.num_fds(),
             "loop_lag": self._lag.as_plain(),
             "python": platform.python_version(),
             "platform": f"{platform.system()} {platform.machine()}",

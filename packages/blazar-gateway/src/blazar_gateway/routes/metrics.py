@@ -75,6 +75,8 @@ class _Figures(Collector):
         for metric, text, figure in (
             ("blazar_loop_lag_worst_seconds", "The worst of the last minute.", _number(worst_ms, 1000)),
             ("blazar_memory_bytes", "The daemon's own resident memory.", _number(status.get("memory_bytes"))),
+            ("blazar_tasks", "Tasks of the event loop.", _number(status.get("tasks"))),
+            ("blazar_descriptors", "Open files and sockets.", _number(status.get("descriptors"))),
         ):
             if figure is not None:
                 yield GaugeMetricFamily(metric, text, value=figure)

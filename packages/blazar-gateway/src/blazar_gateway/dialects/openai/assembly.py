@@ -111,10 +111,10 @@ class Assembly:
                 if choice is None:
                     choice = self._choices[index] = _Choice(self._new_call_id, one_call=self._one_call)
                 choice.add(piece)
-                if choice.finish_reason is None:
-                    self.tally.pieces += 1
-                else:
+                if choice.finish_reason is not None:
                     self._finished = index
+                elif not _only_opens(piece):
+                    self.tally.pieces += 1
         usage = chunk.get("usage")
         if type(usage) is dict:
             self.tally.add(usage)
@@ -145,6 +145,12 @@ class Assembly:
         if head.get("system_fingerprint") is None:
             del answer["system_fingerprint"]
         return answer
+
+
+def _only_opens(piece: JsonObject) -> bool:
+    """Return whether a piece only says whose turn it is."""
+    delta = piece.get("delta")
+    return type(delta) is dict and len(delta) == 2 and "role" in delta and delta.get("content") is None
 
 
 class _Choice:

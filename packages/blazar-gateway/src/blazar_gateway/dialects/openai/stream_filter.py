@@ -26,6 +26,7 @@ from blazar_gateway.error_responses import Dialect, WireError, error_frame
 _NULL = b"data: null\n\n"
 _USAGE = b'"usage"'
 _FINISH = b'"finish_reason":"'
+_ROLE = b'{"role":"assistant","content":null}'
 _DONE = b"[DONE]"
 _DONE_LINE = b"[DONE]\n"
 _ERROR = b'{"error"'
@@ -113,9 +114,13 @@ class StreamFilter:
         would take longer than everything else here.
         """
         last = frame_start(frames, end)
+        if not self._ordinary_bytes:
+            # The first frame says whose turn it is, and nothing else.
+            opening = frames.find(END) + 2
+            self._ordinary_bytes -= opening if _ROLE in frames[:opening] else 0
         self._ordinary_bytes += end
         if frames.startswith(b"data:", last):
-            self.tally.pieces = self._ordinary_bytes // (end - last)
+            self.tally.pieces = max(self.tally.pieces, self._ordinary_bytes // (end - last))
 
     def finish(self) -> bytes:
         """Return what is left to send when the engine has ended the stream in order.
