@@ -52,12 +52,8 @@ def test_over_a_unix_socket_only_the_address_differs() -> None:
         pytest.param({"cache_type_k": "q8_0"}, "-ctk q8_0", id="cache-type-k"),
         pytest.param({"cache_type_v": "q4_0"}, "-ctv q4_0", id="cache-type-v"),
         pytest.param({"gpu_layers": "all"}, "-ngl all", id="gpu-layers"),
-        pytest.param({"devices": ("CUDA0", "CUDA1")}, "-dev CUDA0,CUDA1", id="devices"),
-        pytest.param({"threads": 6}, "-t 6", id="threads"),
         pytest.param({"slots": 2}, "-np 2", id="slots"),
         pytest.param({"ubatch": 1024}, "-ub 1024", id="ubatch"),
-        pytest.param({"context_shift": True}, "--context-shift", id="context-shift"),
-        pytest.param({"chat_template": "chatml"}, "--chat-template chatml", id="template"),
         pytest.param({"chat_template_file": Path("/t.jinja")}, "--chat-template-file /t.jinja", id="template-file"),
         pytest.param({"mmproj": True}, "-mm /weights/mmproj.gguf", id="projector"),
         pytest.param({"cache_ram_mb": 100}, "--cache-ram 100", id="cache-ram"),
@@ -82,13 +78,6 @@ def test_the_users_own_replaces_ours_in_any_spelling() -> None:
     args = compiled(extra_args=("--ubatch-size", "256")).args
     assert "-ub" not in args
     assert compiled(mmproj=True, extra_args=("-mm", "/x.gguf")).args.count("-mm") == 1
-
-
-def test_deterministic_means_one_slot_without_a_shared_cache() -> None:
-    profile = compiled(deterministic=True, slots=8)
-    assert profile.slots == 1
-    assert "-kvu" not in profile.args
-    assert "-np 1" in " ".join(profile.args)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +144,6 @@ def test_sleep_switched_off_passes_no_flag() -> None:
         ),
         pytest.param({"slots": 0}, "slots = 0: at least one is needed", id="slots"),
         pytest.param({"ubatch": 0}, "ubatch = 0: at least 1 is needed", id="ubatch"),
-        pytest.param(
-            {"chat_template": "chatml", "chat_template_file": Path("/t")},
-            "chat_template and chat_template_file exclude each other",
-            id="two-templates",
-        ),
     ],
 )
 def test_a_knob_that_cannot_be_used_is_refused_with_the_reason(knobs: dict[str, Any], reason: str) -> None:

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from blazar_routing.kinds import EngineKind
+from blazar_store.settings import ModelSettings
+
+NOTHING_WRITTEN: Final = ModelSettings()
+"""The settings of a model about which nobody said anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,7 @@ class Knobs:
         cache_type_k: The K cache's type.
         cache_type_v: The V cache's type.
         gpu_layers: Layers on the GPU: a number, ``auto`` or ``all``.
-        devices: Names as ``--list-devices`` spells them; empty for all.
         ubatch: Physical batch.
-        threads: Of the processor.
-        deterministic: One slot only, since several perturb near-ties between tokens.
-        context_shift: Whether generation may run past the window.
-        chat_template: A built-in name or Jinja text.
         chat_template_file: A file with the template.
         mmproj: Attach the row's projector.
         cache_ram_mb: The engine's prompt cache in main memory, before the cap.
@@ -46,6 +45,9 @@ class Knobs:
         extra_args: Arguments passed on as they are, once checked.
         banks: Whether what it has read is saved when it is evicted.
         vectors: Set for an instance that makes vectors or scores; its whole context is one physical batch.
+        written: What was written besides, for the model or for all.
+        predicts: Whether the file has heads that predict further tokens.
+        accepted: The share of guessed tokens that were right when it last ran, or ``None`` when unknown.
     """
 
     ctx: int | None = None
@@ -53,12 +55,7 @@ class Knobs:
     cache_type_k: str | None = None
     cache_type_v: str | None = None
     gpu_layers: str | None = None
-    devices: tuple[str, ...] = ()
     ubatch: int = 512
-    threads: int | None = None
-    deterministic: bool = False
-    context_shift: bool = False
-    chat_template: str | None = None
     chat_template_file: Path | None = None
     mmproj: bool = False
     cache_ram_mb: int = 8192
@@ -66,6 +63,9 @@ class Knobs:
     extra_args: tuple[str, ...] = ()
     banks: bool = False
     vectors: Vectors | None = None
+    written: ModelSettings = NOTHING_WRITTEN
+    predicts: bool = False
+    accepted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _logits_bytes(meta: GgufMeta, knobs: Knobs) -> int:
 
 def launch_of(row: ModelRow, knobs: Knobs, *, logits_bytes: int = 0) -> Launch:
     """Return the flags that cost memory; the context is filled in later."""
-    slots = 1 if knobs.deterministic else knobs.slots
+    slots = knobs.slots
     layers = int(knobs.gpu_layers) if knobs.gpu_layers is not None and knobs.gpu_layers.isdigit() else None
     projector = row.mmproj_path.stat().st_size if knobs.mmproj and row.mmproj_path is not None else 0
     return Launch(

@@ -13,6 +13,7 @@ from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
 from blazar_routing.shape import FormatShape, ShardFormat
 from blazar_store.settings import Settings
+from blazar_store.settings_models import expand
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
@@ -148,14 +149,24 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
         cache_type_v=None if chosen.cache_type_v == "f16" else chosen.cache_type_v,
         # Left to the engine's own fitting unless somebody knows better.
         gpu_layers=None if chosen.gpu_layers == "auto" else str(chosen.gpu_layers),
+        ubatch=chosen.ubatch,
         chat_template_file=chosen.chat_template_file,
         mmproj=row.mmproj_path is not None and chosen.mmproj_policy != "skip",
         cache_ram_mb=chosen.cache_ram_mb,
         idle_sleep_s=chosen.idle_sleep_s,
         extra_args=chosen.extra_args,
+        written=chosen.written,
     )
 
 
 def _check_files(row: ModelRow, knobs: Knobs) -> None:
-    if knobs.chat_template_file is not None and not knobs.chat_template_file.is_file():
-        raise ProfileRejected(model=row.name, reason=f"chat_template_file is not there: {knobs.chat_template_file}")
+    """Refuse a setting that names a file which is not there: the engine would say so later and less plainly."""
+    written = knobs.written
+    for setting, path in (
+        ("chat_template_file", knobs.chat_template_file),
+        ("mcp_servers_config", expand(written.mcp_servers_config)),
+        ("spec_draft_model", expand(written.spec_draft_model)),
+        *(("lora", expand(adapter.path)) for adapter in written.lora or ()),
+    ):
+        if path is not None and not path.is_file():
+            raise ProfileRejected(model=row.name, reason=f"{setting} is not there: {path}")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from blazar_store.settings_values import sampler_chain
 from blazar_supervisor.engines.manifest import Flag, Manifest
 
 _NUMBER = re.compile(r"-\d")
@@ -18,6 +19,9 @@ OWNED: dict[str, str] = {
     "--model-url": "the model row names the file; `blazar pull` fetches one",
     "--hf-repo": "the model row names the file; `blazar pull` fetches one",
     "--hf-file": "the model row names the file; `blazar pull` fetches one",
+    "--spec-draft-hf": "`spec_draft_model` names the file; `blazar pull` fetches one",
+    "--mmproj-url": "the model row names the projector; `blazar pull` fetches one",
+    "--hf-token": "an engine fetches nothing",
     "--docker-repo": "the model row names the file; `blazar pull` fetches one",
     "--models-dir": "without one model of its own the engine becomes a router",
     "--models-preset": "without one model of its own the engine becomes a router",
@@ -38,6 +42,7 @@ OWNED: dict[str, str] = {
     "--log-verbosity": "the memory figures are read at 4, and at 5 prompts would reach the log",
     "--verbose": "prompts would reach the log",
     "--log-disable": "Blazar reads the engine's log",
+    "--log-colors": "Blazar reads the engine's log",
     "--log-file": "Blazar keeps the engine's log: `blazar logs`",
     "--log-prompts-dir": "prompts would reach the disk",
     "--log-prefix": "Blazar reads the engine's log",
@@ -45,6 +50,7 @@ OWNED: dict[str, str] = {
     "--log-jsonl": "Blazar reads the engine's log",
     "--help": "it only prints a text",
     "--version": "it only prints a text",
+    "--cache-list": "it only prints a text",
     "--list-devices": "it only prints a text",
     "--completion-bash": "it only prints a text",
 }
@@ -94,7 +100,17 @@ def _groups(words: list[str], manifest: Manifest, engine: str) -> Iterator[tuple
         if len(words) < flag.values:
             raise BadArgument(f"'{word}' in extra_args needs a value ({flag.placeholder}) and has none")
         values, words[:] = words[: flag.values], words[flag.values :]
-        yield (manifest.fold(word), *values)
+        yield (manifest.fold(word), *_checked(word, values))
+
+
+def _checked(word: str, values: Sequence[str]) -> Iterable[str]:
+    """Return the values, those of a chain of samplers by names that no build drops."""
+    if word != "--samplers":
+        return values
+    try:
+        return (";".join(sampler_chain(values[0])),)
+    except ValueError as error:
+        raise BadArgument(f"'--samplers' in extra_args takes {error}") from error
 
 
 def _known(word: str, manifest: Manifest, engine: str) -> Flag:
@@ -105,6 +121,8 @@ def _known(word: str, manifest: Manifest, engine: str) -> Flag:
         near = manifest.nearest(word)
         hint = f"; the nearest it has is '{near}'" if near else ""
         raise BadArgument(f"the engine '{engine}' has no flag '{word}'{hint}")
+    if "download weights" in flag.text:
+        raise BadArgument(f"'{word}' cannot stand in extra_args: {OWNED['--model-url']}")
     for spelling in flag.spellings:
         if why := OWNED.get(spelling):
             raise BadArgument(f"'{word}' cannot stand in extra_args: {why}")

@@ -4,8 +4,8 @@ Every figure that matters is passed explicitly, since upstream's defaults move: 
 the unified cache (on only when slots are automatic), the context (absent means fitted to memory).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from blazar_budget.machine import cap_cache_ram_mb
@@ -15,6 +15,9 @@ from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.children.endpoint import LOOPBACK, Endpoint
 from blazar_supervisor.children.environment import child_environment
 from blazar_supervisor.engines.llamacpp.arguments import BadArgument, check_extra_args, spellings_used
+from blazar_supervisor.engines.llamacpp.knobs import CACHE_RAM_FLAGS, KNOBS, Asked
+from blazar_supervisor.engines.llamacpp.options import Option, spell
+from blazar_supervisor.engines.llamacpp.speculation import idle_settings, kinds_of
 from blazar_supervisor.engines.manifest import Manifest
 from blazar_supervisor.engines.profile import Knobs, Profile, Vectors
 
@@ -23,24 +26,6 @@ SSE_PING_S = 5
 
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 """What ``-ctk`` and ``-ctv`` take."""
-
-
-_CACHE_RAM_FLAGS = ("--cache-ram", "-cram")
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """One of our own arguments.
-
-    Attributes:
-        spellings: In order of preference, for older and newer builds.
-        value: Its value, or ``None`` for a switch.
-        required: Whether a build without it cannot be driven; else it is left out there.
-    """
-
-    spellings: tuple[str, ...]
-    value: str | None = None
-    required: bool = False
 
 
 def compile_profile(
@@ -68,7 +53,7 @@ def compile_profile(
         ProfileRejected: A setting or an extra argument cannot be used with this build.
     """
     warnings: list[str] = []
-    slots = 1 if knobs.deterministic else knobs.slots
+    slots = knobs.slots
     if slots > 1 and manifest.first_of(("-kvu", "--kv-unified")) is None:
         slots = 1
         warnings.append(
@@ -78,10 +63,13 @@ def compile_profile(
         _check_values(knobs, slots)
         extra = check_extra_args(knobs.extra_args, manifest, engine=engine.tag)
         cache_mb = knobs.cache_ram_mb if ram_bytes == 0 else cap_cache_ram_mb(knobs.cache_ram_mb, ram_bytes)
-        options = _options(row, knobs, ctx_tokens=ctx_tokens, slots=slots, cache_mb=cache_mb)
-        args = _spell(options, manifest, taken=spellings_used(extra, manifest), engine=engine.tag)
+        kinds = _kinds(knobs, extra, manifest, engine=engine.tag)
+        asked = Asked(row, knobs, ctx_tokens, slots, cache_mb, kinds, manifest)
+        args = _spell(asked, taken=spellings_used(extra, manifest), engine=engine.tag)
     except BadArgument as error:
         raise ProfileRejected(model=row.name, reason=str(error)) from error
+    if idle := idle_settings(knobs.written, kinds):
+        warnings.append(idle)
     sleeps = knobs.idle_sleep_s >= 1 and manifest.find("--sleep-idle-seconds") is not None
     return Profile(
         model=row.name,
@@ -94,7 +82,7 @@ def compile_profile(
         slots=slots,
         cells=ctx_tokens,
         sleep_s=knobs.idle_sleep_s if sleeps else None,
-        cache_ram_mb=cache_mb if manifest.first_of(_CACHE_RAM_FLAGS) else 0,
+        cache_ram_mb=cache_mb if manifest.first_of(CACHE_RAM_FLAGS) else 0,
         banks=knobs.banks and knobs.vectors is None and manifest.find("--slot-save-path") is not None,
         weights=row.shards or (row.path,),
         warnings=tuple(warnings),
@@ -104,7 +92,7 @@ def compile_profile(
 def with_cache_ram(profile: Profile, cache_ram_mb: int) -> Profile:
     """Return ``profile`` with another cap on its prompt cache: how much is spare is known only when it starts."""
     words = list(profile.args)
-    for flag in _CACHE_RAM_FLAGS:
+    for flag in CACHE_RAM_FLAGS:
         if flag in words:
             words[words.index(flag) + 1] = str(cache_ram_mb)
             return replace(profile, args=tuple(words), cache_ram_mb=cache_ram_mb)
@@ -124,74 +112,41 @@ def complete_argv(
     return (str(profile.program), *address, "--api-key-file", str(apikey_file), *banks, *profile.args)
 
 
-def _options(row: ModelRow, knobs: Knobs, *, ctx_tokens: int, slots: int, cache_mb: int) -> list[_Option]:
-    options = [
-        _Option(("-m", "--model"), str(row.path), required=True),
-        _Option(("--alias", "-a"), row.name, required=True),
-        _Option(("-c", "--ctx-size"), str(ctx_tokens), required=True),
-        _Option(("-np", "--parallel"), str(slots), required=True),
-        _Option(("-ub", "--ubatch-size"), str(knobs.ubatch)),
-    ]
-    if slots > 1:
-        options.append(_Option(("-kvu", "--kv-unified")))
-    for spellings, value in (
-        (("-ctk", "--cache-type-k"), knobs.cache_type_k),
-        (("-ctv", "--cache-type-v"), knobs.cache_type_v),
-        (("-ngl", "--gpu-layers", "--n-gpu-layers"), knobs.gpu_layers),
-        (("-dev", "--device"), ",".join(knobs.devices) or None),
-        (("-t", "--threads"), None if knobs.threads is None else str(knobs.threads)),
-        (("--chat-template",), knobs.chat_template),
-        (("--chat-template-file",), None if knobs.chat_template_file is None else str(knobs.chat_template_file)),
-        (("-mm", "--mmproj"), str(row.mmproj_path) if knobs.mmproj and row.mmproj_path else None),
-    ):
-        if value is not None:
-            options.append(_Option(spellings, value, required=True))
-    if knobs.context_shift:
-        options.append(_Option(("--context-shift",), required=True))
-    if knobs.vectors is not None:
-        options += _vector_options(knobs.vectors, knobs.ubatch)
-    if knobs.idle_sleep_s >= 1:
-        options.append(_Option(("--sleep-idle-seconds",), str(knobs.idle_sleep_s)))
-    return [
-        *options,
-        _Option(_CACHE_RAM_FLAGS, str(cache_mb)),
-        _Option(("--sse-ping-interval",), str(SSE_PING_S)),
-        _Option(("--metrics",)),
-        _Option(("--slots",)),
-        _Option(("--no-ui", "--no-webui")),
-        _Option(("-lv", "--log-verbosity", "--verbosity"), "4"),
-    ]
+def _kinds(knobs: Knobs, extra: Sequence[tuple[str, ...]], manifest: Manifest, *, engine: str) -> tuple[str, ...]:
+    own = next((group[1] for group in extra if group[0] == "--spec-type"), None)
+    if own is not None:
+        return tuple(word for word in own.split(",") if word != "none")
+    return kinds_of(knobs.written, predicts=knobs.predicts, accepted=knobs.accepted, manifest=manifest, engine=engine)
 
 
-def _vector_options(vectors: Vectors, batch: int) -> list[_Option]:
-    # An input that is longer than the physical batch is refused, and that is never larger than the logical one.
-    options = [_Option(("-b", "--batch-size"), str(batch))]
-    if vectors.kind == "reranking":
-        options.append(_Option(("--reranking", "--rerank"), required=True))
-    else:
-        options.append(_Option(("--embeddings", "--embedding"), required=True))
-    if vectors.pooling is not None:
-        options.append(_Option(("--pooling",), vectors.pooling, required=True))
-    return options
-
-
-def _spell(options: list[_Option], manifest: Manifest, *, taken: set[str], engine: str) -> tuple[str, ...]:
-    words: list[str] = []
+def _spell(asked: Asked, *, taken: set[str], engine: str) -> tuple[str, ...]:
     for needed in ("--host", "--port", "--api-key-file"):
-        if manifest.find(needed) is None:
+        if asked.manifest.find(needed) is None:
             raise BadArgument(f"the engine '{engine}' has no flag '{needed}', without which it cannot be driven")
-    for option in options:
-        if taken.intersection(option.spellings):
-            continue
-        spelling = manifest.first_of(option.spellings)
-        if spelling is None:
-            if option.required:
-                raise BadArgument(f"the engine '{engine}' has no flag '{option.spellings[0]}'")
-            continue
-        words.append(spelling)
-        if option.value is not None:
-            words.append(option.value)
-    return tuple(words)
+    options = [
+        Option(("-m", "--model"), str(asked.row.path), required=True),
+        Option(("--alias", "-a"), asked.row.name, required=True),
+        *(option for knob in KNOBS for option in knob.options(asked)),
+        *([] if asked.knobs.vectors is None else _vector_options(asked.knobs.vectors, asked.knobs.ubatch)),
+        Option(("--sse-ping-interval",), str(SSE_PING_S)),
+        Option(("--metrics",)),
+        Option(("--slots",)),
+        Option(("--no-ui", "--no-webui")),
+        Option(("-lv", "--log-verbosity", "--verbosity"), "4"),
+    ]
+    return spell(options, asked.manifest, taken=taken, engine=engine)
+
+
+def _vector_options(vectors: Vectors, batch: int) -> list[Option]:
+    # An input that is longer than the physical batch is refused, and that is never larger than the logical one.
+    options = [Option(("-b", "--batch-size"), str(batch))]
+    if vectors.kind == "reranking":
+        options.append(Option(("--reranking", "--rerank"), required=True))
+    else:
+        options.append(Option(("--embeddings", "--embedding"), required=True))
+    if vectors.pooling is not None:
+        options.append(Option(("--pooling",), vectors.pooling, required=True))
+    return options
 
 
 def _check_values(knobs: Knobs, slots: int) -> None:
@@ -203,5 +158,3 @@ def _check_values(knobs: Knobs, slots: int) -> None:
     for name, value in (("cache_type_k", knobs.cache_type_k), ("cache_type_v", knobs.cache_type_v)):
         if value is not None and value not in CACHE_TYPES:
             raise BadArgument(f"{name} = '{value}' is not one of {', '.join(CACHE_TYPES)}")
-    if knobs.chat_template is not None and knobs.chat_template_file is not None:
-        raise BadArgument("chat_template and chat_template_file exclude each other")
