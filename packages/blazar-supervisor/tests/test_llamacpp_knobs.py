@@ -15,7 +15,7 @@ from blazar_store.settings_engine import EngineSettings
 from blazar_store.settings_speculation import SpeculationSettings
 from blazar_store.testing import make_engine, make_model
 from blazar_supervisor.engines.llamacpp.argv import compile_profile
-from blazar_supervisor.engines.llamacpp.knobs import KNOBS
+from blazar_supervisor.engines.llamacpp.knobs import FFN_PATTERN, KNOBS
 from blazar_supervisor.engines.manifest import Manifest, parse_help
 from blazar_supervisor.engines.profile import Profile
 from blazar_supervisor.residency.planner import knobs_for
@@ -23,7 +23,7 @@ from blazar_supervisor.residency.planner import knobs_for
 HELP = (importlib.resources.files("blazar_stubs") / "data" / "llama-server-b10434.help.txt").read_text("utf-8")
 B10434 = parse_help(HELP)
 RAM = 64 << 30
-FFN = r"\.ffn_(up|down|gate|gate_up)(_exps|_shexp|_chexps)?\.weight=CPU"
+FFN = FFN_PATTERN + "=CPU"
 
 
 def without(*spellings: str) -> Manifest:
@@ -38,10 +38,11 @@ def compiled(
     defaults: str = "",
     predicts: bool = False,
     accepted: float | None = None,
+    arch: str = "qwen35",
 ) -> Profile:
     """Return the profile of a model about which ``lines`` say something."""
     text = f"{top}\n[defaults]\n{defaults}\n[models.tiny]\n{lines}"
-    row = make_model("tiny", mmproj_path=Path("/weights/mmproj.gguf"))
+    row = make_model("tiny", arch=arch, mmproj_path=Path("/weights/mmproj.gguf"))
     knobs = replace(knobs_for(row, parse_settings(text, path=Path("c"))), predicts=predicts, accepted=accepted)
     return compile_profile(
         row, make_engine("b1"), knobs, manifest, ctx_tokens=knobs.ctx or 8192, ram_bytes=RAM, environ={}
@@ -227,6 +228,11 @@ def test_auto_uses_the_files_own_heads_while_they_guess_well(
     args = compiled("", predicts=predicts, accepted=accepted).args
     assert ("--spec-type" in args) == (kinds is not None)
     assert kinds is None or args[args.index("--spec-type") + 1] == kinds
+
+
+def test_heads_that_not_every_build_can_use_are_for_who_asks() -> None:
+    assert "--spec-type" not in compiled("", arch="glm-dsa", predicts=True).args
+    assert "--spec-type draft-mtp" in words(compiled('spec = "draft-mtp"', arch="glm-dsa", predicts=True))
 
 
 def test_auto_does_without_heads_on_a_build_that_cannot_use_them() -> None:

@@ -5,6 +5,7 @@ import pytest
 from blazar_gguf import GgufMeta, PoolingType, read_metadata_file
 from blazar_gguf.testing import write_tiny_model
 from blazar_routing.instances import Role
+from blazar_store.settings import ModelSettings
 from blazar_supervisor.engines.profile import Knobs, Vectors
 from blazar_supervisor.residency.contexts import Wishes, steps_for
 from blazar_supervisor.residency.shapes import attempts, makes_vectors, shape_for
@@ -31,7 +32,8 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> GgufMeta:
     return header(tmp_path_factory, PoolingType.RANK)
 
 
-KNOBS = Knobs(mmproj=True, context_shift=True, chat_template="chatml")
+WRITTEN = ModelSettings(context_shift=True, chat_template="chatml", spec="ngram-mod", threads=3)
+KNOBS = Knobs(mmproj=True, written=WRITTEN)
 
 
 def test_a_plain_instance_follows_its_file(text: GgufMeta, embedder: GgufMeta, reranker: GgufMeta) -> None:
@@ -53,7 +55,7 @@ def test_a_lazy_projector_is_on_the_companion_only(text: GgufMeta) -> None:
 def test_vectors_of_a_text_model_are_means_and_need_nothing_of_answers(text: GgufMeta) -> None:
     shaped = shape_for(KNOBS, Role.EMBED, text, lazy_projector=False)
     assert shaped.vectors == Vectors("embeddings", "mean")
-    assert (shaped.mmproj, shaped.context_shift, shaped.chat_template, shaped.cache_ram_mb) == (False, False, None, 0)
+    assert (shaped.mmproj, shaped.written, shaped.cache_ram_mb) == (False, ModelSettings(threads=3), 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from blazar_store.settings import Settings
 from blazar_store.store import Store
 from blazar_store.types import EngineRow
 from blazar_supervisor.builds.probe import probe_binary
-from blazar_supervisor.residency.memory_budget import launch_of
+from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
 from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.planner import knobs_for
 

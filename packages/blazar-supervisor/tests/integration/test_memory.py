@@ -1,11 +1,12 @@
 """Memory decides: the context that is chosen, what is refused before a spawn, who makes room for whom."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from blazar_budget.machine import Gpu, Machine
-from blazar_routing.errors import ModelDoesNotFit, ProfileRejected
+from blazar_routing.errors import ModelDoesNotFit, ModelFileMissing, ProfileRejected
 from blazar_store.testing import make_engine
 from blazar_stubs import install_stub
 from blazar_supervisor.testing.house import House
@@ -107,6 +108,46 @@ async def test_a_template_file_that_is_not_there_is_refused_before_the_start(hou
     with pytest.raises(ProfileRejected, match=r"none\.jinja"):
         await house.lend()
     assert model.spawns == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("mcp_servers_config", "none"), ("spec_draft_model", "none"), ("lora", ["none"])],
+    ids=["mcp", "draft", "adapter"],
+)
+async def test_a_file_beside_the_model_that_is_not_there_is_refused_before_the_start(
+    house: House, setting: str, value: str | list[str]
+) -> None:
+    model = house.model()
+    path = str(house.root / "none")
+    house.configure(models={"tiny": {setting: [path] if isinstance(value, list) else path}})
+    with pytest.raises(ProfileRejected) as caught:
+        await house.lend()
+    assert caught.value.reason == f"{setting} is not there: {path}"
+    assert model.spawns == 0
+
+
+async def test_a_projector_that_is_gone_is_refused_unless_it_is_skipped(house: House) -> None:
+    house.model()
+    house.rows["tiny"] = replace(house.rows["tiny"], mmproj_path=house.root / "gone.gguf")
+    with pytest.raises(ModelFileMissing, match=r"gone\.gguf"):
+        await house.lend()
+    house.configure(models={"tiny": {"mmproj_policy": "skip"}})
+    (await house.lend()).release()
+
+
+async def test_accelerators_that_the_build_does_not_know_are_refused_and_none_means_none(house: House) -> None:
+    house.machine = Machine(ram_total=64 * GIB, ram_available=60 * GIB, gpus=(GPU,))
+    engine = install_stub(house.root / "one-gpu", variant="one-gpu")
+    house.engines[:] = [make_engine("local", server_path=engine, active=True)]
+    house.model()
+    house.configure(models={"tiny": {"devices": ["CUDA7"]}})
+    with pytest.raises(ProfileRejected, match="the engine knows no accelerator 'CUDA7'; it has CUDA0"):
+        await house.host.explain("tiny")
+    house.configure(models={"tiny": {"devices": ["CUDA0"]}})
+    assert (await house.host.explain("tiny")).need_device_bytes > 0
+    house.configure(models={"tiny": {"devices": ["none"]}})
+    assert (await house.host.explain("tiny")).need_device_bytes == 0
 
 
 async def test_an_extra_argument_that_the_build_lacks_is_refused_before_the_start(house: House) -> None:

@@ -142,6 +142,13 @@ class EngineAdapter(Protocol):
             ProfileRejected: A setting or an extra argument cannot be used with this build.
         """
 
+    def speculation(self, row: ModelRow, engine: EngineRow, knobs: Knobs, manifest: Manifest) -> tuple[str, ...]:
+        """Return the kinds of guessing ahead that the profile will have, which cost memory. Pure.
+
+        Raises:
+            ProfileRejected: As :meth:`compile`.
+        """
+
     def with_cache_ram(self, profile: Profile, cache_ram_mb: int) -> Profile:
         """Return the profile with another cap on the prompt cache. Pure."""
 

@@ -48,6 +48,7 @@ class Knobs:
         written: What was written besides, for the model or for all.
         predicts: Whether the file has heads that predict further tokens.
         accepted: The share of guessed tokens that were right when it last ran, or ``None`` when unknown.
+        kinds: The kinds of speculation that were decided on, for the account of memory.
     """
 
     ctx: int | None = None
@@ -66,6 +67,7 @@ class Knobs:
     written: ModelSettings = NOTHING_WRITTEN
     predicts: bool = False
     accepted: float | None = None
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

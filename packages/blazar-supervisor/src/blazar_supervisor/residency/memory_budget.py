@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from blazar_budget import (
     FitWithWarning,
     Footprint,
-    Launch,
     Memory,
-    Offload,
     Refuse,
     default_context,
     unified_ctx_verdict,
@@ -16,6 +14,7 @@ from blazar_budget import (
 from blazar_gguf import AttentionClass, GgufMeta
 from blazar_routing.errors import ModelDoesNotFit
 from blazar_store.types import ModelRow
+from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
 from blazar_supervisor.engines.profile import Knobs
 from blazar_supervisor.residency.pools import Bytes
 
@@ -64,7 +63,8 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
     """
     meta = parts[0]
     trained = meta.context_length or row.ctx_train or UNKNOWN_TRAINING_CTX
-    launch = launch_of(row, knobs, logits_bytes=_logits_bytes(meta, knobs))
+    logits = _logits_bytes(meta, knobs)
+    launch = launch_of(row, knobs, logits_bytes=logits)
     warnings: list[str] = []
     if knobs.ctx is not None:
         ctx = knobs.ctx
@@ -82,7 +82,7 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
             warnings.append(choice.warning)
     if memory is None:
         return Budgeted(ctx_tokens=ctx, need=Bytes(), verdict="", warnings=tuple(warnings))
-    verdict = unified_ctx_verdict(meta, launch.with_ctx(ctx), memory, parts=parts)
+    verdict = unified_ctx_verdict(meta, launch_of(row, knobs, ctx=ctx, logits_bytes=logits), memory, parts=parts)
     if isinstance(verdict, Refuse):
         raise ModelDoesNotFit(model=row.name, verdict=verdict.text)
     if isinstance(verdict, FitWithWarning):
@@ -103,23 +103,6 @@ def _logits_bytes(meta: GgufMeta, knobs: Knobs) -> int:
     if knobs.vectors is None or meta.attention_class is AttentionClass.NONE:
         return 0
     return 4 * meta.vocab_size * knobs.ubatch
-
-
-def launch_of(row: ModelRow, knobs: Knobs, *, logits_bytes: int = 0) -> Launch:
-    """Return the flags that cost memory; the context is filled in later."""
-    slots = knobs.slots
-    layers = int(knobs.gpu_layers) if knobs.gpu_layers is not None and knobs.gpu_layers.isdigit() else None
-    projector = row.mmproj_path.stat().st_size if knobs.mmproj and row.mmproj_path is not None else 0
-    return Launch(
-        ctx=0,
-        parallel=slots,
-        unified=slots > 1,
-        type_k=knobs.cache_type_k or "f16",
-        type_v=knobs.cache_type_v or "f16",
-        ubatch=knobs.ubatch,
-        offload=Offload(gpu_layers=layers),
-        extra_device_bytes=projector + logits_bytes,
-    )
 
 
 def need_of(needs: Footprint, memory: Memory) -> Bytes:

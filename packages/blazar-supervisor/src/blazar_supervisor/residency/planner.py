@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from blazar_budget import ListedDevice, Machine, Memory
 from blazar_budget.listings import as_gpus
-from blazar_routing.errors import ModelNotFound, ProfileRejected
+from blazar_routing.errors import ModelFileMissing, ModelNotFound, ProfileRejected
 from blazar_routing.instances import parse_instance
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
@@ -86,8 +86,11 @@ class ModelPlanner:
         parts = await asyncio.to_thread(read_model, row)
         lazy = chosen.mmproj_policy == "lazy"
         general = shape_for(general, named.role, parts[0], lazy_projector=lazy)
+        general = replace(general, predicts=parts[0].nextn_predict_layers > 0)
         facts = await self._builds.facts(engine, adapter)
-        memory = None if limit is None else self._memory(facts.devices, limit)
+        general = replace(general, kinds=adapter.speculation(row, engine, general, facts.manifest))
+        devices = _chosen(row, general, facts.devices)
+        memory = None if limit is None else self._memory(devices, limit, some=devices != facts.devices)
         knobs, budgeted = await asyncio.to_thread(
             budget_first_that_fits, row, parts, general, memory, role=named.role, ctx_tokens=ctx_tokens
         )
@@ -115,10 +118,12 @@ class ModelPlanner:
             ctx_wish=ctx_tokens,
         )
 
-    def _memory(self, devices: tuple[ListedDevice, ...] | None, limit: Bytes) -> Memory:
-        """Return what the model could have, of what this very build can use."""
+    def _memory(self, devices: tuple[ListedDevice, ...] | None, limit: Bytes, *, some: bool) -> Memory:
+        """Return what the model could have, of what this very build can use; ``some`` when its owner chose among it."""
         if devices == ():
             return memory_within(replace(self._machine, gpus=()).capacity(), limit)
+        if devices is not None and some:
+            return memory_within(replace(self._machine, gpus=as_gpus(devices)).capacity(), limit)
         if devices is not None and not self._machine.gpus:
             # Only the build knows them (a backend without a driver interface that the probe reads).
             available = replace(self._machine, gpus=as_gpus(devices)).available()
@@ -159,6 +164,21 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
     )
 
 
+def _chosen(row: ModelRow, knobs: Knobs, devices: tuple[ListedDevice, ...] | None) -> tuple[ListedDevice, ...] | None:
+    """Return those of a build's accelerators that the model may use."""
+    names = knobs.written.devices
+    if not names or devices is None:
+        return devices
+    if names == ("none",):
+        return ()
+    there = {device.name: device for device in devices}
+    for name in names:
+        if name not in there:
+            have = f"it has {', '.join(there)}" if there else "it has none"
+            raise ProfileRejected(model=row.name, reason=f"devices: the engine knows no accelerator '{name}'; {have}")
+    return tuple(there[name] for name in names)
+
+
 def _check_files(row: ModelRow, knobs: Knobs) -> None:
     """Refuse a setting that names a file which is not there: the engine would say so later and less plainly."""
     written = knobs.written
@@ -170,3 +190,5 @@ def _check_files(row: ModelRow, knobs: Knobs) -> None:
     ):
         if path is not None and not path.is_file():
             raise ProfileRejected(model=row.name, reason=f"{setting} is not there: {path}")
+    if knobs.mmproj and row.mmproj_path is not None and not row.mmproj_path.is_file():
+        raise ModelFileMissing(model=row.name, path=str(row.mmproj_path))

@@ -15,11 +15,19 @@ from dataclasses import replace
 
 from blazar_gguf import AttentionClass, GgufMeta, PoolingType
 from blazar_routing.instances import Role
+from blazar_store.settings_speculation import SpeculationSettings
 from blazar_supervisor.engines.profile import Knobs, Vectors
 from blazar_supervisor.residency.contexts import steps_for
 
 EMBED_STEPS = (8192, 4096, 2048, 1024, 512)
 """Contexts of an embedder whose owner set none."""
+
+_FOR_ANSWERS = (
+    "context_shift", "slot_prompt_similarity", "samplers", "chat_template", "chat_template_file",
+    "chat_template_kwargs", "reasoning_effort", "mcp_servers_config", "mcp_servers_json",
+    *SpeculationSettings.model_fields,
+)  # fmt: skip
+"""Settings that an instance which makes vectors has no use for."""
 
 EMBED_STEPS_OF_TEXT = (2048, 1024, 512)
 """Likewise of the ``@embed`` instance of a text model, beside which the model itself should have room."""
@@ -91,8 +99,7 @@ def _for_vectors(knobs: Knobs, vectors: Vectors) -> Knobs:
         knobs,
         vectors=vectors,
         mmproj=False,
-        context_shift=False,
-        chat_template=None,
         chat_template_file=None,
         cache_ram_mb=0,
+        written=knobs.written.model_copy(update=dict.fromkeys(_FOR_ANSWERS)),
     )

@@ -8,7 +8,7 @@ from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.engines.adapter import DisconnectCancels, WarmPeg
 from blazar_supervisor.engines.failure import Failure
-from blazar_supervisor.engines.llamacpp.argv import compile_profile, complete_argv, with_cache_ram
+from blazar_supervisor.engines.llamacpp.argv import compile_profile, complete_argv, speculation_of, with_cache_ram
 from blazar_supervisor.engines.llamacpp.control import LlamaControl
 from blazar_supervisor.engines.llamacpp.failures import classify_failure, telling_lines
 from blazar_supervisor.engines.llamacpp.loglines import LlamaLog
@@ -43,6 +43,10 @@ class LlamaCpp:
         return compile_profile(
             row, engine, knobs, manifest, ctx_tokens=ctx_tokens, ram_bytes=ram_bytes, environ=environ
         )
+
+    def speculation(self, row: ModelRow, engine: EngineRow, knobs: Knobs, manifest: Manifest) -> tuple[str, ...]:
+        """See :func:`speculation_of`."""
+        return speculation_of(row, engine, knobs, manifest)
 
     def with_cache_ram(self, profile: Profile, cache_ram_mb: int) -> Profile:
         """See :func:`with_cache_ram`."""

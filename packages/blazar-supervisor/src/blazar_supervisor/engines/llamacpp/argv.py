@@ -63,7 +63,7 @@ def compile_profile(
         _check_values(knobs, slots)
         extra = check_extra_args(knobs.extra_args, manifest, engine=engine.tag)
         cache_mb = knobs.cache_ram_mb if ram_bytes == 0 else cap_cache_ram_mb(knobs.cache_ram_mb, ram_bytes)
-        kinds = _kinds(knobs, extra, manifest, engine=engine.tag)
+        kinds = _kinds(row, knobs, extra, manifest, engine=engine.tag)
         asked = Asked(row, knobs, ctx_tokens, slots, cache_mb, kinds, manifest)
         args = _spell(asked, taken=spellings_used(extra, manifest), engine=engine.tag)
     except BadArgument as error:
@@ -89,6 +89,37 @@ def compile_profile(
     )
 
 
+def speculation_of(row: ModelRow, engine: EngineRow, knobs: Knobs, manifest: Manifest) -> tuple[str, ...]:
+    """Return the kinds of speculation that the profile will have, for the account of memory.
+
+    Raises:
+        ProfileRejected: As :func:`compile_profile`.
+    """
+    try:
+        extra = check_extra_args(knobs.extra_args, manifest, engine=engine.tag)
+        return _kinds(row, knobs, extra, manifest, engine=engine.tag)
+    except BadArgument as error:
+        raise ProfileRejected(model=row.name, reason=str(error)) from error
+
+
+def _kinds(
+    row: ModelRow, knobs: Knobs, extra: Sequence[tuple[str, ...]], manifest: Manifest, *, engine: str
+) -> tuple[str, ...]:
+    if knobs.vectors is not None:
+        return ()  # There are no answers to guess ahead of.
+    own = next((group[1] for group in extra if group[0] == "--spec-type"), None)
+    if own is not None:
+        return tuple(word for word in own.split(",") if word != "none")
+    return kinds_of(
+        knobs.written,
+        architecture=row.arch or "",
+        predicts=knobs.predicts,
+        accepted=knobs.accepted,
+        manifest=manifest,
+        engine=engine,
+    )
+
+
 def with_cache_ram(profile: Profile, cache_ram_mb: int) -> Profile:
     """Return ``profile`` with another cap on its prompt cache: how much is spare is known only when it starts."""
     words = list(profile.args)
@@ -110,13 +141,6 @@ def complete_argv(
         address = ("--host", LOOPBACK, "--port", str(endpoint.port))
     banks = ("--slot-save-path", str(bank_dir)) if profile.banks and bank_dir is not None else ()
     return (str(profile.program), *address, "--api-key-file", str(apikey_file), *banks, *profile.args)
-
-
-def _kinds(knobs: Knobs, extra: Sequence[tuple[str, ...]], manifest: Manifest, *, engine: str) -> tuple[str, ...]:
-    own = next((group[1] for group in extra if group[0] == "--spec-type"), None)
-    if own is not None:
-        return tuple(word for word in own.split(",") if word != "none")
-    return kinds_of(knobs.written, predicts=knobs.predicts, accepted=knobs.accepted, manifest=manifest, engine=engine)
 
 
 def _spell(asked: Asked, *, taken: set[str], engine: str) -> tuple[str, ...]:

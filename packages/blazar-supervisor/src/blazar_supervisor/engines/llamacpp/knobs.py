@@ -23,7 +23,8 @@ _BATCH: Final = 2048
 
 _LISTED_SAMPLERS: Final = re.compile(r"\(default: ([a-z_;]+)\)")
 
-_FFN: Final = r"\.ffn_(up|down|gate|gate_up)(_exps|_shexp|_chexps)?\.weight=CPU"
+FFN_PATTERN: Final = r"\.ffn_(up|down|gate|gate_up)(_exps|_shexp|_chexps)?\.weight"
+"""Every feed-forward matrix, experts included, as ``ffn-cpu`` keeps them in main memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _tensors(asked: Asked) -> Iterable[Option]:
     elif preset == "cpu-moe":
         yield Option(("-cmoe", "--cpu-moe"), required=True, setting="tensor_preset")
     else:
-        yield Option(("-ot", "--override-tensor"), _FFN, required=True, setting="tensor_preset")
+        yield Option(("-ot", "--override-tensor"), f"{FFN_PATTERN}=CPU", required=True, setting="tensor_preset")
 
 
 def _adapters(asked: Asked) -> Iterable[Option]:

@@ -21,17 +21,28 @@ LEAST_ACCEPTED: Final = 0.3
 HEADS: Final = "draft-mtp"
 """Guessing with the model's own heads for further tokens."""
 
+SERVED_HEADS: Final = frozenset({"qwen35", "qwen35moe"})
+"""Architectures whose heads every build with :data:`HEADS` can use. Others joined one by one, and a build that cannot
+use a model's heads fails the load, so those are for people who ask: ``spec = "draft-mtp"``."""
+
 _NEEDS_DRAFT_MODEL: Final = frozenset({"draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"})
 _FLAG: Final = "--spec-type"
 
 
 def kinds_of(
-    written: ModelSettings, *, predicts: bool, accepted: float | None, manifest: Manifest, engine: str
+    written: ModelSettings,
+    *,
+    architecture: str,
+    predicts: bool,
+    accepted: float | None,
+    manifest: Manifest,
+    engine: str,
 ) -> tuple[str, ...]:
     """Return the kinds of speculation to start with; none is an empty tuple.
 
     Args:
         written: The model's settings.
+        architecture: The model's.
         predicts: Whether its file has heads that predict further tokens.
         accepted: The share of guesses that were right when it last ran, 0.0 to 1.0, or ``None`` when unknown.
         manifest: The build's flags.
@@ -47,8 +58,8 @@ def kinds_of(
     if not asked:
         if written.spec_draft_model is not None:
             asked = ("draft-simple",)
-        elif predicts and HEADS in offered and (accepted is None or accepted >= LEAST_ACCEPTED):
-            asked = (HEADS,)
+        elif predicts and architecture in SERVED_HEADS and HEADS in offered:
+            asked = (HEADS,) if accepted is None or accepted >= LEAST_ACCEPTED else ()
     for kind in asked:
         _check(kind, written, offered, predicts=predicts, engine=engine)
     return asked

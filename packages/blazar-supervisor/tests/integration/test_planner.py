@@ -1,0 +1,64 @@
+"""Settings that shape no argument: which engine, how long a load may take, how long a model stays."""
+
+import pytest
+
+from blazar_routing.errors import LaneError
+from blazar_store.settings import Settings
+from blazar_store.testing import make_engine
+from blazar_supervisor.engines.llamacpp.knobs import KNOBS
+from blazar_supervisor.residency.planner import ModelPlanner
+from blazar_supervisor.residency.ports import Plan
+from blazar_supervisor.testing.house import House
+
+
+async def planned(house: House) -> Plan:
+    planner = ModelPlanner(
+        models=house.rows.get,
+        engines=lambda: house.engines,
+        settings=lambda: house.settings,
+        machine=lambda: house.machine,
+    )
+    return await planner.plan("tiny", limit=None, refused_by=frozenset())
+
+
+DECIDES: dict[str, tuple[object, str, object]] = {
+    "load_timeout_secs": (7, "load_timeout_s", 7.0),
+    "idle_timeout_secs": (9, "idle_s", 9.0),
+    "engine": ("other", "profile.engine", "other"),
+}
+
+
+def test_every_knob_without_a_flag_has_its_case() -> None:
+    assert {knob.setting for knob in KNOBS if not knob.flags} == DECIDES.keys()
+
+
+@pytest.mark.parametrize("setting", DECIDES)
+async def test_setting_decides_the_plan(house: House, setting: str) -> None:
+    written, attribute, value = DECIDES[setting]
+    text = {setting: written}
+    house.model()
+    house.engines.append(make_engine("other", server_path=house.engines[0].server_path))
+    for changes in ({"models": {"tiny": text}}, {"defaults": text}):
+        house.settings = Settings()
+        before: object = await planned(house)
+        house.configure(**changes)
+        after: object = await planned(house)
+        for name in attribute.split("."):
+            before, after = getattr(before, name), getattr(after, name)
+        assert (before != value, after) == (True, value)
+
+
+async def test_without_a_pin_a_load_takes_what_suits_the_kind_and_idleness_unloads(house: House) -> None:
+    house.model()
+    plan = await planned(house)
+    assert (plan.load_timeout_s, plan.idle_s) == (180.0, 1800.0)
+    house.configure(idle_timeout_secs=0, load_timeout_secs=240)
+    plan = await planned(house)
+    assert (plan.load_timeout_s, plan.idle_s) == (240.0, None)
+
+
+async def test_an_engine_that_is_not_there_is_refused(house: House) -> None:
+    house.model()
+    house.configure(models={"tiny": {"engine": "b99"}})
+    with pytest.raises(LaneError, match="b99"):
+        await planned(house)
