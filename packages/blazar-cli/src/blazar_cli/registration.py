@@ -112,6 +112,8 @@ def derive_name(path: Path) -> str:
 
 def find_capabilities(meta: GgufMeta, *, with_projector: bool = False) -> tuple[str, ...]:
     """Return what the model can do, in Ollama's words, from its header and chat templates."""
+    if meta.pooling_type is PoolingType.RANK:
+        return ("rerank",)
     pools = meta.pooling_type not in {None, PoolingType.NONE}
     if pools or meta.attention_class is AttentionClass.NONE:
         return ("embedding",)

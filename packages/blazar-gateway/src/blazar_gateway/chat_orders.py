@@ -18,6 +18,7 @@ from blazar_gateway.singleflight import is_deterministic
 from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import InvalidRequest
+from blazar_routing.instances import Role
 
 
 def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str | None) -> Generation:
@@ -34,9 +35,9 @@ def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str 
     check_domain(card, Domain.TEXT)
     fields = {**body, "model": card.name}
     asked = check_chat(fields)
-    check_media(fields["messages"], card)
+    sees = check_media(fields["messages"], card)
     set_thinking(fields, card, think=think)
-    return asked
+    return replace(asked, sees=sees)
 
 
 def gate_chat(asked: Generation, card: ModelCard) -> Generation:
@@ -46,8 +47,8 @@ def gate_chat(asked: Generation, card: ModelCard) -> Generation:
         InvalidRequest: The model cannot see, or cannot think, and the chat asks for it.
     """
     fields = asked.fields
-    if asked.raw is None or b"image_url" in asked.raw:
-        check_media(fields["messages"], card)
+    if (asked.raw is None or b"image_url" in asked.raw) and check_media(fields["messages"], card):
+        asked = replace(asked, sees=True)
     if "think" not in fields and fields.get("reasoning_effort") is None and not knows_thinking(card):
         return asked
     # Not OpenAI's: what Ollama's users write beside it.
@@ -58,6 +59,15 @@ def gate_chat(asked: Generation, card: ModelCard) -> Generation:
         check_can_think(card, asked_as="think")
     changed = set_thinking(fields, card, think=think)
     return replace(asked, raw=None) if changed or think is not None else asked
+
+
+def instance_of(request: web.Request, asked: Generation) -> str:
+    """Return the instance of the model that a generation waits for: one that sees, if there is something to see.
+
+    Raises:
+        InvalidRequest: The settings keep the model's projector away.
+    """
+    return request.app[GATEWAY].host.instance_for(asked.model, Role.VISION) if asked.sees else asked.model
 
 
 def make_run(
@@ -95,7 +105,7 @@ def make_run(
         request=request,
         gateway=request.app[GATEWAY],
         ticket=make_ticket(
-            model=asked.model,
+            model=instance_of(request, asked),
             headers=request.headers,
             body_bytes=body_bytes,
             choices=1,

@@ -118,17 +118,17 @@ class Run:
     def count(self, reader: EngineStream) -> None:
         """Account for what was used, whether the answer was finished or not."""
         usage = reader.usage()
-        count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+        count_tokens(self.request, self.ticket.row, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
 
     def stalled(self) -> EngineStalled:
         """Return the error of a child that hangs, where its status can still be sent."""
-        return EngineStalled(model=self.ticket.model, seconds=self.gateway.settings().child_header_timeout_secs)
+        return EngineStalled(model=self.ticket.row, seconds=self.gateway.settings().child_header_timeout_secs)
 
     def broke_off(self) -> EngineUnreachable:
         """Return the error of a child that hangs in the middle of an answer."""
         limit_s = self.gateway.settings().child_header_timeout_secs
         reason = f"it sent nothing for {limit_s:g} s and showed no progress"
-        return EngineUnreachable(model=self.ticket.model, reason=reason)
+        return EngineUnreachable(model=self.ticket.row, reason=reason)
 
 
 async def run_stream(run: Run, out: EventStream, translation: Translation) -> web.StreamResponse:

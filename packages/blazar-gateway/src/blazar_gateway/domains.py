@@ -13,6 +13,7 @@ class Domain(StrEnum):
 
     TEXT = "completion"
     EMBEDDING = "embedding"
+    RERANK = "rerank"
     IMAGES = "image"
     TRANSCRIPTION = "transcription"
     SPEECH = "speech"
@@ -21,10 +22,14 @@ class Domain(StrEnum):
 _KINDS: Mapping[Domain, tuple[str, str]] = {
     Domain.TEXT: ("a text model", "POST /v1/chat/completions"),
     Domain.EMBEDDING: ("an embedding model", "POST /v1/embeddings"),
+    Domain.RERANK: ("a reranking model", "POST /v1/rerank"),
     Domain.IMAGES: ("an image model", "POST /v1/images/generations"),
     Domain.TRANSCRIPTION: ("a speech recognition model", "POST /v1/audio/transcriptions"),
     Domain.SPEECH: ("a voice", "POST /v1/audio/speech"),
 }
+_MAKE_VECTORS = frozenset({"llamacpp"})
+"""Engine kinds that make vectors of a text model, on an instance of its own."""
+
 _BY_ENGINE = {"sdcpp": Domain.IMAGES, "whisper": Domain.TRANSCRIPTION, "piper": Domain.SPEECH}
 
 
@@ -56,22 +61,35 @@ def check_domain(card: ModelCard, wanted: Domain) -> None:
     )
 
 
-def check_media(messages: object, card: ModelCard) -> None:
-    """Return if the model can take the images in the messages, if there are any, and they came with the request.
+def check_embeds(card: ModelCard) -> None:
+    """Return if vectors can be had of the row: it is an embedder, or a text model whose engine can make them.
+
+    Raises:
+        InvalidRequest: They cannot; the text names the endpoint that it is for.
+    """
+    if domain_of(card) is not Domain.TEXT or card.engine not in _MAKE_VECTORS:
+        check_domain(card, Domain.EMBEDDING)
+
+
+def check_media(messages: object, card: ModelCard) -> bool:
+    """Return whether the messages hold images, if the model can take them and they came with the request.
 
     Raises:
         InvalidRequest: The model is known to be blind (llama-server would answer 500, which clients repeat), or an
             image is an address: the engine would fetch it from wherever it points to, this machine's network included.
     """
+    found = False
     if not isinstance(messages, list):
-        return
+        return found
     for index, message in enumerate(cast("Sequence[Mapping[str, object]]", messages)):
         content = message.get("content")
         if type(content) is not list:
             continue
         for part in content:
             if part.get("type") == "image_url":
+                found = True
                 _check_image(part.get("image_url"), card, where=f"messages[{index}].content")
+    return found
 
 
 def _check_image(image: object, card: ModelCard, *, where: str) -> None:

@@ -1,10 +1,7 @@
-"""Vectors from an embedder, for OpenAI's and Ollama's routes alike."""
+"""Vectors from an embedder, or from a text model's instance that makes them, for OpenAI's and Ollama's routes alike."""
 
-import array
-import base64
-import math
-import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import orjson
@@ -12,15 +9,23 @@ from aiohttp import web
 
 from blazar_gateway.accounting import count_tokens
 from blazar_gateway.child_calls import ChildCall
-from blazar_gateway.context import GATEWAY, KEY
+from blazar_gateway.context import GATEWAY, KEY, Gateway
 from blazar_gateway.dialects.json_objects import JsonObject
-from blazar_gateway.domains import Domain, check_domain
+from blazar_gateway.domains import check_embeds
+from blazar_gateway.error_responses import EngineRefusal
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import Lease, ModelCard
 from blazar_gateway.preflight import check_fits
-from blazar_gateway.tickets import make_ticket
-from blazar_routing.errors import InvalidRequest
+from blazar_gateway.tickets import make_call_ticket, make_ticket
+from blazar_gateway.truncation import truncated
+from blazar_gateway.vectors import cut
+from blazar_routing.instances import Role
+
+_PATH = "/v1/embeddings"
+
+_POOL_IS_FULL = "Context size has been exceeded"
+"""What llama-server (b10434) says when the inputs that it computes at the same time need more cells than there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +46,35 @@ class Embedded:
 async def embed(
     request: web.Request,
     card: ModelCard,
-    inputs: list[object],
+    inputs: Sequence[object],
     *,
     dimensions: int | None,
     keep_alive: object,
     body_bytes: int,
+    truncate: bool = False,
 ) -> Embedded:
     """Return the vectors of some inputs (texts, or lists of tokens).
 
+    Args:
+        request: The client's.
+        card: The model's row.
+        inputs: At least one.
+        dimensions: The length of the vectors, or ``None`` for the model's own.
+        keep_alive: As the client wrote it.
+        body_bytes: Of its body.
+        truncate: Cut inputs that are too long, as the client says, instead of refusing them.
+
     Raises:
-        InvalidRequest: The model is no embedder, or its vectors are shorter than ``dimensions``.
-        LaneError: Any refusal of the host.
+        InvalidRequest: The model makes no vectors, or its vectors are shorter than ``dimensions``.
+        LaneError: Any refusal of the host; an input that is too long.
         EngineRefusal: The engine's own.
     """
-    check_domain(card, Domain.EMBEDDING)
+    check_embeds(card)
     gateway = request.app[GATEWAY]
+    kept = parse_keep_alive(keep_alive)
+    instance = gateway.host.instance_for(card.name, Role.EMBED)
     ticket = make_ticket(
-        model=card.name,
+        model=instance,
         headers=request.headers,
         body_bytes=body_bytes,
         choices=1,
@@ -65,47 +82,64 @@ async def embed(
         session=None,
         key=request.get(KEY),
     )
-    kept = parse_keep_alive(keep_alive)
-    body = orjson.dumps({"model": card.name, "input": inputs, "encoding_format": "float"})
-    async with Borrowed(gateway, ticket) as borrowed:
+    # The engine computes several inputs at the same time, each in a slot.
+    async with Borrowed(gateway, replace(ticket, slots=len(inputs))) as borrowed:
         if kept is not None:
-            gateway.host.keep(card.name, kept.seconds)
-        await check_fits(gateway, borrowed, path="/v1/embeddings", body=body)
-        async with ChildCall(gateway, borrowed, "/v1/embeddings", body) as call:
-            await call.check_status()
-            answer = orjson.loads(await call.read_all())
-        rows = sorted(cast("list[JsonObject]", answer["data"]), key=lambda row: cast("int", row.get("index", 0)))
-        vectors = [cast("list[float]", row["embedding"]) for row in rows]
-        tokens = int((answer.get("usage") or {}).get("prompt_tokens") or 0)
+            gateway.host.keep(instance, kept.seconds)
+        if truncate:
+            inputs = await truncated(gateway, borrowed, inputs)
+        else:
+            await check_fits(gateway, borrowed, path=_PATH, body=_body(card.name, inputs))
+        vectors, tokens = await _compute(gateway, borrowed, card.name, inputs)
         count_tokens(request, card.name, prompt=tokens, completion=0)
         return Embedded([cut(vector, dimensions) for vector in vectors], tokens, borrowed.lease)
 
 
-def cut(vector: list[float], dimensions: int | None) -> list[float]:
-    """Return the first ``dimensions`` of a vector, of length 1 again.
+async def load_for_vectors(request: web.Request, card: ModelCard, *, keep_alive: object) -> Lease:
+    """Load what makes vectors of the model, without an input, and return the lease for its times.
 
     Raises:
-        InvalidRequest: It has fewer.
+        InvalidRequest: The model makes none.
+        LaneError: Any refusal of the host.
     """
-    if dimensions is None or dimensions == len(vector):
-        return vector
-    if not 1 <= dimensions <= len(vector):
-        raise InvalidRequest(
-            f"dimensions is {dimensions}; it takes a whole number from 1 to {len(vector)}, the length of its vectors.",
-            param="dimensions",
-        )
-    return normalised(vector[:dimensions])
+    check_embeds(card)
+    gateway = request.app[GATEWAY]
+    kept = parse_keep_alive(keep_alive)
+    instance = gateway.host.instance_for(card.name, Role.EMBED)
+    ticket = make_call_ticket(model=instance, headers=request.headers, key=request.get(KEY))
+    async with Borrowed(gateway, ticket) as borrowed:
+        if kept is not None:
+            gateway.host.keep(instance, kept.seconds)
+        return borrowed.lease
 
 
-def normalised(vector: list[float]) -> list[float]:
-    """Return a vector scaled to length 1; the null vector stays as it is."""
-    length = math.sqrt(sum(value * value for value in vector))
-    return [value / length for value in vector] if length > 0 else vector
+async def _compute(
+    gateway: Gateway, borrowed: Borrowed, name: str, inputs: Sequence[object]
+) -> tuple[list[list[float]], int]:
+    try:
+        return await _ask(gateway, borrowed, name, inputs)
+    except EngineRefusal as refusal:
+        if len(inputs) == 1 or _POOL_IS_FULL not in refusal.wire.message:
+            raise
+    vectors: list[list[float]] = []
+    tokens = 0
+    for item in inputs:
+        ((vector,), used) = await _ask(gateway, borrowed, name, [item])
+        vectors.append(vector)
+        tokens += used
+    return vectors, tokens
 
 
-def as_base64(vector: list[float]) -> str:
-    """Return a vector as OpenAI's clients decode it: little-endian 32-bit floats."""
-    packed = array.array("f", vector)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return base64.b64encode(packed.tobytes()).decode("ascii")
+async def _ask(
+    gateway: Gateway, borrowed: Borrowed, name: str, inputs: Sequence[object]
+) -> tuple[list[list[float]], int]:
+    async with ChildCall(gateway, borrowed, _PATH, _body(name, inputs)) as call:
+        await call.check_status()
+        answer = orjson.loads(await call.read_all())
+    rows = sorted(cast("list[JsonObject]", answer["data"]), key=lambda row: cast("int", row.get("index", 0)))
+    vectors = [cast("list[float]", row["embedding"]) for row in rows]
+    return vectors, int((answer.get("usage") or {}).get("prompt_tokens") or 0)
+
+
+def _body(name: str, inputs: Sequence[object]) -> bytes:
+    return orjson.dumps({"model": name, "input": list(inputs), "encoding_format": "float"})

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from blazar_routing.errors import LaneError
+from blazar_routing.instances import Role
 from blazar_routing.ticket import Ticket
 from blazar_store.types import KeptResponse, UsageRow
 
@@ -201,12 +202,21 @@ class ModelHost(Protocol):
     """Whoever runs the engines."""
 
     async def lend(self, model: str, ticket: Ticket) -> Lease:
-        """Return a lease on a child that is ready to serve ``model``, loading it if need be.
+        """Return a lease on a child that is ready to serve an instance of a model, loading it if need be.
 
         Returns without suspending when a slot is free. Cancelling the call withdraws the request.
 
         Raises:
             LaneError: Any refusal: no engine, no room, a failed load, a full queue, a stop.
+        """
+
+    def instance_for(self, model: str, role: Role) -> str:
+        """Return the name of the instance of a model that does such work: what tickets, and the calls below, name.
+
+        It may be the plain one, whose name is the row's own. Reads memory only.
+
+        Raises:
+            LaneError: The settings switch that work off for the model; the text says which.
         """
 
     def waiting(self, model: str) -> Waiting | None:
@@ -216,10 +226,10 @@ class ModelHost(Protocol):
         """Return the children there are, in order of their start. Wakes none of them."""
 
     async def unload(self, model: str) -> bool:
-        """Stop every child of the model, after its requests have drained; return whether there was one."""
+        """Stop every child of the model once its requests have drained; return whether there was one."""
 
     def keep(self, model: str, seconds: float | None) -> None:
-        """Set how long the model stays after its last request: ``None`` for ever, 0 until the lease ends."""
+        """Set how long an instance stays after its last request: ``None`` for ever, 0 until the lease ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def test_errors_are_the_clients_own(client: ollama.Client) -> None:
         client.push("m")
     with pytest.raises(ollama.ResponseError, match="blazar models add"):
         client.pull("nobody")
-    with pytest.raises(ollama.ResponseError, match="embedding model"):
+    with pytest.raises(ollama.ResponseError, match="does not support embeddings"):
         client.embed(model="m", input="x")
     with pytest.raises(ollama.ResponseError, match="context"):
         client.chat(model="m", messages=[{"role": "user", "content": "word " * 5000}])

@@ -257,8 +257,18 @@ async def test_ollama_vectors_have_length_1(host: ReadyHost, engine: ScriptedEng
 @pytest.mark.parametrize(
     ("path", "body", "row", "says"),
     [
-        ("/v1/embeddings", {"input": "a"}, card(), "/v1/chat/completions"),
-        ("/api/embed", {"input": "a"}, card(), "/v1/chat/completions"),
+        ("/v1/embeddings", {"input": "a"}, card(engine="mlx"), "/v1/chat/completions"),
+        ("/api/embed", {"input": "a"}, card(engine="mlx"), "/v1/chat/completions"),
+        ("/v1/embeddings", {"input": "a"}, card(capabilities=("rerank",)), "/v1/rerank"),
+        ("/api/embeddings", {"prompt": "a"}, card(engine="sdcpp"), "images"),
+        ("/v1/rerank", {"query": "a", "documents": ["b"]}, card(), "/v1/chat/completions"),
+        ("/v2/rerank", {"query": "a", "documents": ["b"]}, card(capabilities=("embedding",)), "/v1/embeddings"),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "x"}]},
+            card(capabilities=("rerank",)),
+            "/v1/rerank",
+        ),
         (
             "/api/chat",
             {"messages": [{"role": "user", "content": "x"}]},

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from blazar_routing.instances import model_of
+
 
 class Priority(IntEnum):
     """The admission class; a smaller value goes first."""
@@ -43,3 +45,8 @@ class Ticket:
     cells: int = 0
     session: str | None = None
     ctx_tokens: int = 0
+
+    @property
+    def row(self) -> str:
+        """The model row's name, whichever of its instances the request waits for."""
+        return model_of(self.model)

@@ -24,6 +24,14 @@ _ORDERED: Final = (("spec_draft_n_min", "spec_draft_n_max"), ("spec_ngram_mod_n_
 class ModelSettings(SpeculationSettings, EngineSettings):
     """What can be set for one model, or in ``[defaults]`` for all; what is absent is decided elsewhere."""
 
+    replicas: int | None = Field(
+        default=None,
+        examples=[2],
+        ge=1,
+        le=64,
+        description="The most engine processes that share its requests, started as needed while memory has room; "
+        "1 if not set.",
+    )
     load_timeout_secs: int | None = Field(
         default=None, examples=[180], ge=1, le=DAY_S, description="Seconds a load may take before it counts as failed."
     )
@@ -80,6 +88,7 @@ class ModelKnobs:
         cache_ram_mb: For the prompt cache, before the cap.
         gpu_layers: A count, ``auto`` or ``all``.
         ubatch: Tokens computed at once.
+        replicas: The most children that share its requests.
         engine: The kind or tag the model is bound to, or ``None``.
         mmproj_policy: What to do with a projector.
         chat_template_file: Absolute, ``~`` expanded, or ``None``. It may be missing until the load.
@@ -97,6 +106,7 @@ class ModelKnobs:
     cache_ram_mb: int
     gpu_layers: int | Literal["auto", "all"]
     ubatch: int
+    replicas: int
     engine: str | None
     mmproj_policy: ProjectorPolicy
     chat_template_file: Path | None
@@ -128,6 +138,7 @@ def knobs_of(
         cache_ram_mb=_first(written.cache_ram_mb, cache_ram_mb),
         gpu_layers="auto" if written.gpu_layers is None else written.gpu_layers,
         ubatch=512 if written.ubatch is None else written.ubatch,
+        replicas=1 if written.replicas is None else written.replicas,
         engine=written.engine,
         mmproj_policy=_policy(written.mmproj_policy),
         chat_template_file=expand(written.chat_template_file),

@@ -21,7 +21,8 @@ class ModelRow:
         ctx_train: Tokens the model was trained for, or ``None``.
         size_bytes: Of all its files.
         digest: 64 hex digits; of the content where it was hashed, else of path, size and modification time.
-        capabilities: Ollama's words (``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``).
+        capabilities: Ollama's words (``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``),
+            and ``rerank``.
         engine: The kind or build this row is bound to, or ``None`` for routing to decide.
         pulled: Whether Blazar fetched the files (then removing the row may remove them).
         added_at: Unix seconds.

@@ -6,8 +6,9 @@ from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
-from blazar_gateway.embedding_runs import as_base64, embed
+from blazar_gateway.embedding_runs import embed
 from blazar_gateway.rows import get_card
+from blazar_gateway.vectors import as_base64
 from blazar_routing.errors import InvalidRequest
 
 MAX_INPUTS = 2048

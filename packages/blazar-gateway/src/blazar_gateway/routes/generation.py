@@ -10,7 +10,7 @@ from aiohttp import web
 from blazar_gateway.accounting import count_tokens
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, gate_chat
+from blazar_gateway.chat_orders import as_bytes, gate_chat, instance_of
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.engine_chunks import not_json
@@ -66,7 +66,7 @@ class _Order:
 
     def count(self, tally: UsageTally) -> None:
         usage = tally.total()
-        count_tokens(self.request, self.ticket.model, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
+        count_tokens(self.request, self.ticket.row, prompt=usage.prompt_tokens, completion=usage.completion_tokens)
 
     async def reshaping(self, borrowed: Borrowed) -> Reshaping | None:
         wishes = self.asked.wishes
@@ -91,7 +91,7 @@ class _Order:
 
     def stalled(self) -> EngineStalled:
         limit_s = self.gateway.settings().child_header_timeout_secs
-        return EngineStalled(model=self.ticket.model, seconds=limit_s)
+        return EngineStalled(model=self.ticket.row, seconds=limit_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,9 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
         asked = gate_chat(asked, card)
     if asked.wishes is not None and asked.wishes.suffix:
         return await serve_infill(request, asked, asked.wishes, card, body_bytes=len(body))
+    asked = asked.for_row(card.name)
     ticket = make_ticket(
-        model=card.name,
+        model=instance_of(request, asked),
         headers=request.headers,
         body_bytes=len(body),
         choices=asked.choices * asked.prompts,
@@ -134,7 +135,7 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
     order = _Order(
         request=request,
         gateway=gateway,
-        asked=asked.for_row(card.name),
+        asked=asked,
         reasons=knows_thinking(card) is not False,
         ticket=ticket,
         keep_alive=parse_keep_alive(asked.keep_alive),
@@ -303,7 +304,7 @@ async def _no_stream(call: ChildCall) -> EngineRefusal:
 def _broke_off(order: _Order) -> EngineUnreachable:
     limit_s = order.gateway.settings().child_header_timeout_secs
     reason = f"it sent nothing for {limit_s:g} s and showed no progress"
-    return EngineUnreachable(model=order.ticket.model, reason=reason)
+    return EngineUnreachable(model=order.ticket.row, reason=reason)
 
 
 def _progress(gateway: Gateway, model: str) -> str:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
+from blazar_gateway.chat_orders import as_bytes, instance_of, make_run, prepare_chat
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
@@ -54,7 +54,7 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
     body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
     card = _card(request, body)
     _, asked = _prepare(body, card, counting=True)
-    ticket = make_call_ticket(model=card.name, headers=request.headers, key=request.get(KEY))
+    ticket = make_call_ticket(model=instance_of(request, asked), headers=request.headers, key=request.get(KEY))
     path = "/v1/chat/completions/input_tokens"
     try:
         async with (

@@ -8,11 +8,12 @@ from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
-from blazar_gateway.domains import Domain, check_domain
+from blazar_gateway.domains import check_embeds
 from blazar_gateway.embedding_runs import embed as embed_inputs
-from blazar_gateway.embedding_runs import normalised
+from blazar_gateway.embedding_runs import load_for_vectors
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.rows import get_card
+from blazar_gateway.vectors import normalised
 from blazar_routing.errors import InvalidRequest
 
 
@@ -24,6 +25,9 @@ async def embed(request: web.Request) -> web.StreamResponse:
     body = parse_object(raw)
     card = _card(request, body)
     inputs = _inputs(body.get("input"))
+    truncate = body.get("truncate")
+    if truncate is not None and not isinstance(truncate, bool):
+        raise InvalidRequest("truncate must be true or false.", param="truncate")
     dimensions = body.get("dimensions")
     if dimensions is not None and type(dimensions) is not int:
         raise InvalidRequest("dimensions must be a whole number.", param="dimensions")
@@ -31,12 +35,22 @@ async def embed(request: web.Request) -> web.StreamResponse:
     load_ns, tokens = 0, 0
     if inputs:
         found = await embed_inputs(
-            request, card, inputs, dimensions=dimensions, keep_alive=body.get("keep_alive"), body_bytes=len(raw)
+            request,
+            card,
+            inputs,
+            dimensions=dimensions,
+            keep_alive=body.get("keep_alive"),
+            body_bytes=len(raw),
+            # Ollama cuts where nobody says anything; here only who asks for it gets half a text's vector.
+            truncate=truncate is True,
         )
         answer["embeddings"] = [normalised(vector) for vector in found.vectors]
         load_ns, tokens = round(found.lease.load_s * 1e9), found.prompt_tokens
+    elif body.get("input") == []:
+        check_embeds(card)
     else:
-        check_domain(card, Domain.EMBEDDING)
+        lease = await load_for_vectors(request, card, keep_alive=body.get("keep_alive"))
+        load_ns = round(lease.load_s * 1e9)
     answer.update(total_duration=time.monotonic_ns() - began_ns, load_duration=load_ns, prompt_eval_count=tokens)
     return json_answer(answer)
 
@@ -51,7 +65,7 @@ async def embedding(request: web.Request) -> web.StreamResponse:
     if prompt is not None and not isinstance(prompt, str):
         raise InvalidRequest("prompt must be a string.", param="prompt")
     if not prompt:
-        check_domain(card, Domain.EMBEDDING)
+        await load_for_vectors(request, card, keep_alive=body.get("keep_alive"))
         return json_answer({"embedding": []})
     found = await embed_inputs(
         request, card, [prompt], dimensions=None, keep_alive=body.get("keep_alive"), body_bytes=len(raw)

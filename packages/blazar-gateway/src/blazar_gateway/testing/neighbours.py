@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from blazar_gateway.ports import Endpoint, ModelCard, Resident, Waiting
 from blazar_routing.errors import EngineUnreachable, LaneError
+from blazar_routing.instances import Role, instance_name, model_of
 from blazar_routing.ticket import Ticket
 
 
@@ -116,6 +117,7 @@ class ReadyHost:
         kept: Every ``keep`` call.
         unloaded: Every model told to go.
         resident: What ``residents`` returns.
+        companions: The roles for which a model has an instance of its own.
     """
 
     endpoint: Endpoint
@@ -126,6 +128,10 @@ class ReadyHost:
     kept: list[tuple[str, float | None]] = field(default_factory=list)
     unloaded: list[str] = field(default_factory=list)
     resident: list[Resident] = field(default_factory=list)
+    companions: frozenset[Role] = frozenset()
+
+    def instance_for(self, model: str, role: Role) -> str:
+        return instance_name(model, role) if role in self.companions else model
 
     async def lend(self, model: str, ticket: Ticket) -> FakeLease:
         self.tickets.append(ticket)
@@ -141,7 +147,7 @@ class ReadyHost:
         self.leases.append(lease)
 
     def _make(self, model: str) -> FakeLease:
-        return FakeLease(model=model, child=model, endpoint=self.endpoint, host=self)
+        return FakeLease(model=model_of(model), child=model, endpoint=self.endpoint, host=self)
 
     def waiting(self, model: str) -> Waiting | None:  # noqa: ARG002 - the port's form
         return None
@@ -230,7 +236,7 @@ class HangsThenRecovers(ReadyHost):
     @override
     def _make(self, model: str) -> FakeLease:
         moves = self.moves or len(self.leases) >= self.hangs
-        return HangingLease(model=model, child=model, endpoint=self.endpoint, host=self, moves=moves)
+        return HangingLease(model=model_of(model), child=model, endpoint=self.endpoint, host=self, moves=moves)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 from blazar_budget import Machine
 from blazar_budget.probe import probe_memory
+from blazar_routing.instances import Role, parse_instance
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
@@ -21,6 +22,7 @@ from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
 from blazar_supervisor.residency.planner import ModelPlanner
 from blazar_supervisor.residency.preloading import Preload, Preloading, Wanted
+from blazar_supervisor.residency.roles import instance_for
 from blazar_supervisor.residency.views import ResidentView, WaitingView
 
 _log = logging.getLogger(__name__)
@@ -54,10 +56,11 @@ class EngineHost:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._layout = layout
+        self._models = models
+        self._settings = settings
         self._planner = ModelPlanner(
             models=models, engines=engines, settings=settings, machine=machine, environ=environ
         )
-        self._models = models
         self._shelf = BankShelf(layout.banks_dir, cap_bytes=lambda: settings().bank_cap_mb << 20)
         self._dispatcher = Dispatcher(
             planner=self._planner,
@@ -65,6 +68,7 @@ class EngineHost:
             limits=lambda: limits_of(settings()),
             clock=clock,
             banking=Banking(self._shelf),
+            replicas=self._replicas,
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._preloading = Preloading(self._dispatcher, started=self._spawn)
@@ -115,6 +119,22 @@ class EngineHost:
             LaneError: Any refusal: no engine, no room, a failed load, a full queue, a stop.
         """
         return self._dispatcher.lend(model, ticket)
+
+    def instance_for(self, model: str, role: Role) -> str:
+        """Return the name of the instance of ``model`` that does such work; the plain one's is the row's own.
+
+        Raises:
+            InvalidRequest: The settings keep its projector away, and it is to see.
+        """
+        row = self._models(model)
+        if row is None:
+            return model  # Whoever asks for it is told that there is none.
+        return instance_for(row, role, self._settings().for_model(row.name))
+
+    def _replicas(self, line: str) -> int:
+        named = parse_instance(line)
+        # Companions are few requests' business: one child each.
+        return self._settings().for_model(named.model).replicas if named.role is Role.PLAIN else 1
 
     def waiting(self, model: str) -> WaitingView | None:
         """Return how far the model is for somebody who waits for it, or ``None`` when nobody does."""

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -80,11 +81,26 @@ class House:
         """Change settings, as an edit of the file would."""
         self.settings = Settings.model_validate(self.settings.model_dump(exclude_defaults=True) | changes)
 
-    def model(self, name: str = "tiny", **script: Any) -> Any:
-        """Add a model that behaves as the script says."""
-        model = self._write_model(self.root / f"{name}.gguf", script=script or None)
+    def model(
+        self,
+        name: str = "tiny",
+        *,
+        file: Mapping[str, Any] = MappingProxyType({}),
+        row: Mapping[str, Any] = MappingProxyType({}),
+        **script: Any,
+    ) -> Any:
+        """Add a model that behaves as the script says.
+
+        Args:
+            name: The row's name, and the file's.
+            file: What ``write_model`` is told besides.
+            row: Fields of the row that differ.
+            script: The engine's behaviour.
+        """
+        model = self._write_model(self.root / f"{name}.gguf", script=script or None, **file)
         size = model.path.stat().st_size
-        self.rows[name] = make_model(name, path=model.path, shards=(model.path,), ctx_train=4096, size_bytes=size)
+        fields = {"path": model.path, "shards": (model.path,), "ctx_train": 4096, "size_bytes": size, **row}
+        self.rows[name] = make_model(name, **fields)
         return model
 
     async def lend(self, name: str = "tiny", **facts: Any) -> SlotLease:

@@ -52,6 +52,7 @@ class Generation:
         fields: The body.
         wishes: What a text completion asks for besides the text; ``None`` for a chat.
         raw: The body's bytes, or ``None`` once ``fields`` differs from them.
+        sees: Whether there are images in it.
     """
 
     surface: Surface
@@ -66,6 +67,7 @@ class Generation:
     fields: JsonObject = field(repr=False)
     raw: bytes | None = field(repr=False)
     wishes: Wishes | None = field(default=None, repr=False)
+    sees: bool = False
 
     @property
     def one_call(self) -> bool:
