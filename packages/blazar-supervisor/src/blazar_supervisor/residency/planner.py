@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from blazar_budget import ListedDevice, Machine, Memory
 from blazar_budget.listings import as_gpus
+from blazar_gguf import GgufMeta
 from blazar_routing.errors import ModelFileMissing, ModelNotFound, ProfileRejected
 from blazar_routing.instances import parse_instance
 from blazar_routing.kinds import EngineKind
@@ -97,7 +98,7 @@ class ModelPlanner:
         profile = adapter.compile(
             row,
             engine,
-            replace(knobs, banks=settings.bank_cap_mb > 0 and can_continue(parts[0], knobs.extra_args)),
+            replace(knobs, banks=settings.bank_cap_mb > 0 and _has_banks(parts[0], knobs)),
             facts.manifest,
             ctx_tokens=budgeted.ctx_tokens,
             ram_bytes=self._machine.ram_total,
@@ -137,6 +138,10 @@ class ModelPlanner:
             name=row.name, shape=shape_of(row), architecture=row.arch, engine=engine, refused_by=refused_by
         )
         return rows[serving_lane(subject, builds).tag]
+
+
+def _has_banks(meta: GgufMeta, knobs: Knobs) -> bool:
+    return knobs.vectors is None and can_continue(meta, knobs.extra_args)
 
 
 def shape_of(row: ModelRow) -> FormatShape:
