@@ -155,7 +155,7 @@ class _Daemon:
             _log.warning("left over from an earlier daemon: %s", found)
         stack.push_async_callback(host.close)
         preload = host.preload(_wanted(self.settings.settings, catalogue))
-        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run(), preload):
+        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run(), host.watch_hints(), preload):
             await stack.enter_async_context(_background(work))
         memory = await self._response_memory(stack)
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))

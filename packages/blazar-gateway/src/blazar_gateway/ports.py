@@ -164,6 +164,14 @@ class Resident(Protocol):
     @property
     def load_fraction(self) -> float | None: ...
     @property
+    def cache_hint(self) -> float | None:
+        """Of the prompts' tokens of the last minutes, the share found in a cache; ``None`` where it is unknown."""
+
+    @property
+    def spec_accept(self) -> float | None:
+        """Of the tokens guessed ahead, the share that was right; ``None`` where it is unknown."""
+
+    @property
     def warnings(self) -> Sequence[str]: ...
 
 

@@ -133,3 +133,16 @@ async def test_explain_shows_what_would_run_and_starts_nothing(house: House) -> 
     assert (profile.model, profile.engine, profile.ctx_tokens, profile.slots) == ("tiny", "local", 4096, 4)
     assert profile.args[:2] == ("-m", str(model.path))
     assert model.spawns == 0
+
+
+async def test_hints_come_from_the_counters_of_an_engine(house: House) -> None:
+    house.model()
+    for _ in range(2):
+        lease = await house.lend()
+        await ask(lease, "a prompt that is asked twice, word for word, and so is known the second time", max_tokens=4)
+        lease.release()
+    await house.host.look_at_hints()
+    (view,) = house.host.residents()
+    assert view.cache_hint is not None
+    assert 0.3 < view.cache_hint < 0.6
+    assert view.spec_accept is None

@@ -15,6 +15,7 @@ _COLUMNS = (
     Column("PROCESSOR"),
     Column("CONTEXT", right=True),
     Column("BUSY", right=True),
+    Column("CACHED", right=True),
     Column("UNTIL"),
 )
 
@@ -37,7 +38,8 @@ _EMPTY = "No model is loaded. A request loads one."
 def ps(*, memory: bool, host: str | None, as_json: bool) -> None:
     """List the models that are loaded.
 
-    Nothing is woken or kept loaded by looking. BUSY is requests in progress of those that can be, and how many wait.
+    Nothing is woken or kept loaded by looking. BUSY is requests in progress of those that can be, and how many wait;
+    CACHED is how much of the prompts of the last minutes was known already, where the engine says so.
     """
     children = connect(host).residents()
     if as_json:
@@ -64,6 +66,7 @@ def _row(child: JsonObject) -> tuple[str, ...]:
         _processor(size, device),
         str(child.get("context_length") or "-"),
         f"{_whole(child.get('in_flight'))}/{child.get('slots') or '-'}" + (f" +{waiting}" if waiting else ""),
+        _share(child.get("cache_hint")),
         human_seconds(_seconds(child.get("expires_in_s"))),
     )
 
@@ -92,6 +95,10 @@ def _processor(size: int, device: int) -> str:
         return "-"
     percent = round(100 * min(device, size) / size)
     return {0: "CPU", 100: "GPU"}.get(percent, f"{percent}% GPU, {100 - percent}% CPU")
+
+
+def _share(value: object) -> str:
+    return f"{value:.0%}" if isinstance(value, int | float) else "-"
 
 
 def _whole(value: object) -> int:

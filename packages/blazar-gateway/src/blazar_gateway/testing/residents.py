@@ -22,4 +22,6 @@ class FakeResident:
     estimate_bytes: int = 0
     expires_in_s: float | None = 300.0
     load_fraction: float | None = None
+    cache_hint: float | None = None
+    spec_accept: float | None = None
     warnings: Sequence[str] = ()

@@ -12,6 +12,7 @@ from typing import Protocol
 from blazar_routing.kinds import EngineKind
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.counters import Counters
 from blazar_supervisor.engines.failure import Failure
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.manifest import Manifest
@@ -90,6 +91,9 @@ class EngineControl(Protocol):
 
     async def peg(self, *, timeout_s: float) -> bool:
         """Make one token and return whether it came."""
+
+    async def counters(self) -> Counters | None:
+        """Return what it has counted, or ``None`` when it does not say. May wake it."""
 
     async def slots(self) -> tuple[SlotState, ...] | None:
         """Return its slots, or ``None`` when it does not say. Wakes a sleeper."""

@@ -19,10 +19,12 @@ class Answer:
     Attributes:
         status: The HTTP status.
         body: The parsed JSON, or ``None`` when it was none.
+        text: As it came.
     """
 
     status: int
     body: object
+    text: bytes = b""
 
 
 class ControlSession:
@@ -41,6 +43,11 @@ class ControlSession:
         """Return the answer to ``POST path`` with a JSON body, or ``None`` when none came in time."""
         return await self._ask("POST", path, body, timeout_s=timeout_s)
 
+    async def text(self, path: str, *, timeout_s: float) -> str | None:
+        """Return the text of a good answer to ``GET path``, or ``None`` when none came in time."""
+        answer = await self._ask("GET", path, None, timeout_s=timeout_s)
+        return answer.text.decode("utf-8", "replace") if answer is not None and answer.status == 200 else None
+
     async def _ask(
         self, method: str, path: str, body: Mapping[str, object] | None, *, timeout_s: float
     ) -> Answer | None:
@@ -52,7 +59,7 @@ class ControlSession:
                 ) as response,
             ):
                 text = await response.content.read(_ANSWER_BYTES)
-                return Answer(response.status, _parsed(text))
+                return Answer(response.status, _parsed(text), text)
         except (aiohttp.ClientError, OSError, TimeoutError):
             return None
 

@@ -108,6 +108,11 @@ class Dispatcher:
             banking=banking,
         )
 
+    @property
+    def census(self) -> Census:
+        """The children there are."""
+        return self._census
+
     # Requests
 
     async def lend(self, line: str, ticket: Ticket) -> SlotLease:

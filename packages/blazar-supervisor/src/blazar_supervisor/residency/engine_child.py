@@ -11,6 +11,7 @@ from blazar_supervisor.children.identity import cpu_seconds, private_bytes
 from blazar_supervisor.children.logfile import ChildLog
 from blazar_supervisor.children.process import EngineProcess, wait_either
 from blazar_supervisor.engines.adapter import EngineAdapter, EngineControl, EngineLog, SlotState, WarmPeg
+from blazar_supervisor.engines.counters import Counters
 from blazar_supervisor.engines.failure import Cause, describe_exit
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -192,6 +193,10 @@ class EngineChild:
         if self._adapter.warm_peg is WarmPeg.NEVER:
             return False
         return await self._control.peg(timeout_s=timeout_s)
+
+    async def counters(self) -> Counters | None:
+        """Ask what it has counted, which wakes a sleeper."""
+        return await self._control.counters()
 
     async def slots(self) -> tuple[SlotState, ...] | None:
         """Ask for its slots, which wakes a sleeper."""

@@ -17,6 +17,7 @@ from blazar_supervisor.engines.profile import Profile
 from blazar_supervisor.residency.banking import Banking
 from blazar_supervisor.residency.banks import BankShelf
 from blazar_supervisor.residency.dispatcher import Dispatcher
+from blazar_supervisor.residency.hints import HintRounds
 from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Limits
@@ -70,6 +71,7 @@ class EngineHost:
             banking=Banking(self._shelf),
             replicas=self._replicas,
         )
+        self._hints = HintRounds(lambda: self._dispatcher.census, clock=clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._preloading = Preloading(self._dispatcher, started=self._spawn)
 
@@ -88,6 +90,14 @@ class EngineHost:
         Raises nothing: what fails is logged, and shown by :meth:`preloads`. May be cancelled.
         """
         await self._preloading.run(wanted)
+
+    async def watch_hints(self) -> None:
+        """Ask children each minute how well their caches do, until cancelled. Wakes none of them."""
+        await self._hints.run()
+
+    async def look_at_hints(self) -> None:
+        """Do at once what :meth:`watch_hints` does each minute."""
+        await self._hints.round()
 
     def preloads(self) -> tuple[Preload, ...]:
         """Return what became of each preload, in order."""

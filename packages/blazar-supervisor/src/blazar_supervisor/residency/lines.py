@@ -15,8 +15,8 @@ _IN_MOTION = frozenset({ChildState.STARTING, ChildState.DRAINING, ChildState.STO
 def choose(children: Sequence[Residence], ticket: Ticket, now_s: float, *, home: str | None = None) -> Residence | None:
     """Return the child that should serve a request now.
 
-    That is the one where its conversation is at home, else the least loaded one, the oldest of equals; in any case one
-    that has room.
+    That is the one where its conversation is at home, else the least loaded one; of equals the one whose cache hits
+    more, then the oldest. In any case it is one that has room.
     """
     best: Residence | None = None
     for child in children:
@@ -89,8 +89,8 @@ def is_spare(residence: Residence, siblings: Iterable[Residence]) -> bool:
     return not residence.leases and any(child.state is ChildState.READY for child in others)
 
 
-def _load_of(child: Residence) -> tuple[float, float]:
-    """Return how busy a child is, by its slots and then by its cells."""
+def _load_of(child: Residence) -> tuple[float, float, float]:
+    """Return how busy a child is, by its slots and then by its cells; of equals, its cache has to have hit more."""
     slots = 1.0 - child.free_slots / child.total_slots if child.total_slots else 1.0
     cells = 1.0 - child.free_cells / child.total_cells if child.total_cells else 1.0
-    return slots, cells
+    return slots, cells, -(child.hints.cache_hint or 0.0)

@@ -8,6 +8,7 @@ from typing import Protocol
 from blazar_routing.errors import LaneError
 from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.engines.adapter import SlotState
+from blazar_supervisor.engines.counters import Counters
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -131,6 +132,9 @@ class Child(Protocol):
 
     async def peg(self, *, timeout_s: float) -> bool:
         """Make one token, if its kind gains by it, and return whether it did."""
+
+    async def counters(self) -> Counters | None:
+        """Return what it has counted of its work. Wakes a sleeper."""
 
     async def slots(self) -> tuple[SlotState, ...] | None: ...
     async def save_slot(self, slot: int, file: str, *, timeout_s: float) -> int | None: ...

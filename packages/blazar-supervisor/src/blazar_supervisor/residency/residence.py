@@ -12,6 +12,8 @@ from blazar_routing.errors import LaneError
 from blazar_routing.instances import model_of
 from blazar_routing.ticket import Ticket
 from blazar_supervisor.children.endpoint import Endpoint
+from blazar_supervisor.engines.counters import Counters
+from blazar_supervisor.residency.cache_hints import NOTHING_KNOWN
 from blazar_supervisor.residency.eviction import Holding
 from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.pools import Bytes
@@ -64,12 +66,14 @@ class Residence:
         "asking",
         "awake_until_s",
         "child",
+        "counters",
         "drowsy_after_s",
         "endpoint",
         "error",
         "free_cells",
         "free_slots",
         "headers",
+        "hints",
         "key",
         "leases",
         "line",
@@ -117,6 +121,8 @@ class Residence:
         self.load_s = 0.0
         self.wished_ctx = 0
         self.talks_until_s = -math.inf
+        self.counters = Counters()
+        self.hints = NOTHING_KNOWN
         self.on_idle: asyncio.Event | None = None
         self.asking = False
         self.asked_at_s = float("-inf")

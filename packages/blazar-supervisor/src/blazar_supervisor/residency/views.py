@@ -39,6 +39,8 @@ class ResidentView:
     estimate_bytes: int
     expires_in_s: float | None
     load_fraction: float | None
+    cache_hint: float | None
+    spec_accept: float | None
     warnings: tuple[str, ...]
 
 
@@ -66,6 +68,8 @@ def resident_view(residence: Residence, *, waiting: int, now_s: float) -> Reside
         estimate_bytes=profile.estimate_bytes if profile is not None else 0,
         expires_in_s=expires_in_s(residence, now_s=now_s),
         load_fraction=child.fraction() if child is not None and residence.state is ChildState.STARTING else None,
+        cache_hint=residence.hints.cache_hint,
+        spec_accept=residence.hints.spec_accept,
         warnings=tuple(warnings),
     )
 

@@ -14,6 +14,7 @@ from blazar_routing.instances import model_of
 from blazar_routing.kinds import EngineKind
 from blazar_supervisor.children.endpoint import Endpoint, tcp_endpoint
 from blazar_supervisor.engines.adapter import SlotState
+from blazar_supervisor.engines.counters import Counters
 from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import NOTHING, MemoryFigures
 from blazar_supervisor.engines.profile import Profile
@@ -137,6 +138,8 @@ class FakeChild:
         asleep: Whether it sleeps.
         wakes: How often it was woken.
         pegs: How often it was pegged.
+        counted: What it says it has counted.
+        questions: How often it was asked that.
         slot_states: What it says of its slots.
         slot_tokens: What is in a slot when it is saved.
         dies_of_banks: Whether taking a slot back kills it.
@@ -159,6 +162,8 @@ class FakeChild:
         self.asleep = False
         self.wakes = 0
         self.pegs = 0
+        self.counted: Counters | None = None
+        self.questions = 0
         self.slot_states: tuple[SlotState, ...] = ()
         self.slot_tokens: dict[int, int] = {}
         self.dies_of_banks = False
@@ -273,6 +278,12 @@ class FakeChild:
         self.pegs += 1
         await asyncio.sleep(0)
         return True
+
+    async def counters(self) -> Counters | None:
+        """Return :attr:`counted`, and count the question."""
+        await asyncio.sleep(0)
+        self.questions += 1
+        return self.counted
 
     async def slots(self) -> tuple[SlotState, ...] | None:
         """Return :attr:`slot_states`."""

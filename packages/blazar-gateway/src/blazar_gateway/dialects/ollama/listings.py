@@ -69,6 +69,8 @@ def _loaded(resident: Resident, card: ModelCard | None, *, now: float) -> dict[s
         "in_flight": resident.in_flight,
         "waiting": resident.waiting,
         "load_fraction": resident.load_fraction,
+        "cache_hint": resident.cache_hint,
+        "spec_accept": resident.spec_accept,
         "expires_in_s": resident.expires_in_s,
         "warnings": list(resident.warnings),
     }

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 
 from blazar_supervisor.children.endpoint import Endpoint
 from blazar_supervisor.engines.adapter import SlotState
+from blazar_supervisor.engines.counters import Counters, read_exposition
 from blazar_supervisor.engines.http import ControlSession
+
+_COUNTERS = (
+    "prompt_tokens_total",
+    "prompt_tokens_cached_total",
+    "spec_decode_num_draft_tokens_total",
+    "spec_decode_num_accepted_tokens_total",
+)
+"""In the order of :class:`Counters`."""
 
 _QUICK_S = 5.0
 """Far more than a healthy server needs (milliseconds, also during prefill), for machines under load."""
@@ -41,6 +50,14 @@ class LlamaControl:
         body = {"prompt": "Hello", "n_predict": 1, "cache_prompt": False}
         answer = await self._session.post("/completion", body, timeout_s=timeout_s)
         return answer is not None and answer.status == 200
+
+    async def counters(self) -> Counters | None:
+        """``/metrics``; older builds count neither cached tokens nor guesses."""
+        text = await self._session.text("/metrics", timeout_s=_QUICK_S)
+        if text is None:
+            return None
+        values = read_exposition(text)
+        return Counters(*(values.get(f"llamacpp:{name}") for name in _COUNTERS))
 
     async def slots(self) -> tuple[SlotState, ...] | None:
         """``/slots``: a slot that was used names its last task."""
