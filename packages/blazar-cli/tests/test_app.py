@@ -93,9 +93,11 @@ def test_what_does_not_work_says_why_in_a_status_and_a_text(
 
 
 def test_a_command_that_people_know_from_ollama_is_answered_with_ours(user: User) -> None:
-    ended = user.blazar("list")
-    assert ended.status == 2
-    assert "blazar models list" in ended.err
+    assert user.ok("list", "--json") == user.ok("models", "list", "--json") == "[]\n"
+    for theirs, ours in (("ls", "blazar list"), ("delete", "blazar rm"), ("copy", "blazar cp")):
+        ended = user.blazar(theirs)
+        assert ended.status == 2
+        assert ours in ended.err
 
 
 def test_the_root_has_a_name() -> None:

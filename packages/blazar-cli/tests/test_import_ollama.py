@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from blazar_cli.app import build_app
 from blazar_cli.ollama_store import read_ollama_store
+from blazar_cli.testing import typed_gguf
 from blazar_gguf.testing import tiny_model
 from blazar_store.layout import Layout
 from blazar_store.store import Store
@@ -65,15 +66,51 @@ def take_over(directory: Path) -> list[dict[str, str]]:
 
 def test_models_become_rows_that_share_their_bytes_with_the_store(ollama: OllamaStore, data_dir: Path) -> None:
     weights = tiny_model("llama").to_bytes()
-    ollama.add("registry.ollama.ai/library/tiny/1b", model=weights, params=b'{"num_ctx": 4096}', system=b"Be brief.")
+    ollama.add("registry.ollama.ai/library/tiny/1b", model=weights)
     before = ollama.files()
     (done,) = take_over(ollama.directory)
     row = rows(data_dir)["tiny:1b"]
     blob = ollama.directory / "blobs" / f"sha256-{hashlib.sha256(weights).hexdigest()}"
     assert row.path.samefile(blob)
     assert row.digest == hashlib.sha256(weights).hexdigest()
-    assert "num_ctx = 4096" in done["left_out"]
-    assert "system prompt" in done["left_out"]
+    assert done["left_out"] == ""
+    assert ollama.files() == before
+
+
+def test_what_a_model_was_made_with_comes_along(ollama: OllamaStore, data_dir: Path) -> None:
+    go = "{{ if .System }}{{ .System }}{{ end }}{{ .Prompt }}"
+    adapter = b"a LoRA adapter"
+    ollama.add(
+        "registry.ollama.ai/library/tiny/1b",
+        model=tiny_model("llama").to_bytes(),
+        params=b'{"num_ctx": 4096, "stop": ["<|end|>"], "temperature": 1, "num_batch": 64, "warp": 9, "top_k": "x"}',
+        system=b"Be brief.",
+        template=go.encode(),
+        license=b"MIT\n",
+        messages=b'[{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}, {"role": "odd"}]',
+        adapter=adapter,
+    )
+    (done,) = take_over(ollama.directory)
+    overlay = rows(data_dir)["tiny:1b"].overlay
+    assert overlay.parameters == {"num_ctx": 4096, "stop": ["<|end|>"], "temperature": 1.0, "num_batch": 64}
+    assert (overlay.system, overlay.template, overlay.license) == ("Be brief.", go, "MIT")
+    assert [turn["role"] for turn in overlay.messages] == ["user", "assistant"]
+    assert [path.read_bytes() for path in overlay.adapters] == [adapter]
+    assert overlay.source == ""
+    assert done["left_out"] == "num_batch = 64 (kept for `blazar show`), warp = 9, top_k = x"
+
+
+def test_a_projector_is_linked_too_and_goes_with_its_row(ollama: OllamaStore, data_dir: Path, tmp_path: Path) -> None:
+    vision = typed_gguf(tmp_path / "mmproj.gguf", "mmproj").read_bytes()
+    ollama.add("registry.ollama.ai/library/eye/1b", model=tiny_model("llama").to_bytes(), projector=vision)
+    before = ollama.files()
+    take_over(ollama.directory)
+    row = rows(data_dir)["eye:1b"]
+    assert row.mmproj_path is not None
+    assert row.mmproj_path.is_relative_to(data_dir)
+    assert "vision" in row.capabilities
+    assert CliRunner().invoke(build_app(), ["models", "rm", "eye:1b"]).exit_code == 0
+    assert not list((data_dir / "models").rglob("*.gguf"))
     assert ollama.files() == before
 
 

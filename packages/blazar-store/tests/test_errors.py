@@ -57,13 +57,12 @@ TEXTS: list[tuple[StoreError, str, str]] = [
     (
         NameTaken(what="model", name="qwen", existing="qwen"),
         "name-taken",
-        "the model name 'qwen' is taken already. Choose another with `--name`, "
-        "or remove the old row with `blazar models rm`.",
+        "the model name 'qwen' is taken already. Choose another name, or remove the old row with `blazar models rm`.",
     ),
     (
         NameTaken(what="model", name="Qwen", existing="qwen"),
         "name-taken",
-        "the model name 'Qwen' differs only in spelling from the existing 'qwen'. Choose another with `--name`, "
+        "the model name 'Qwen' differs only in spelling from the existing 'qwen'. Choose another name, "
         "or remove the old row with `blazar models rm`.",
     ),
     (

@@ -8,9 +8,10 @@ import blazar_store.migrations
 from blazar_store.errors import DiskFull, StorageFailed
 from blazar_store.files import from_os_error
 from blazar_store.layout import Layout
-from blazar_store.schema import V4
+from blazar_store.schema import V4, V5
 from blazar_store.store import Store
 from blazar_store.testing import make_model
+from blazar_store.types import RowOverlay
 
 SCRIPT = Path(__file__).with_name("v3.sql").read_text()
 
@@ -133,3 +134,17 @@ def test_models_of_version_5_count_as_readable_until_they_are_added_again(layout
         assert store.get_model("old").template_readable
         store.replace_model(make_model(name="old", template_readable=False))
         assert not store.get_model("old").template_readable
+
+
+def test_rows_of_version_5_get_an_empty_overlay(layout: Layout) -> None:
+    layout.data_dir.mkdir(exist_ok=True)
+    with contextlib.closing(sqlite3.connect(layout.database)) as connection:
+        connection.executescript(";".join((*V4, *V5, "PRAGMA user_version = 5")))
+        connection.execute(
+            "INSERT INTO models (name, path, shards, format, arch, size_bytes, digest, added_at, modified_at) "
+            "VALUES ('m', '/m.gguf', '[]', 'gguf', 'llama', 1, '', 1, 1)"
+        )
+        connection.commit()
+    with Store(layout) as store:
+        assert store.get_model("m").overlay == RowOverlay()
+    assert layout.database.with_name("blazar.db.v5.bak").exists()

@@ -385,3 +385,11 @@ def test_model_knobs_without_any_setting() -> None:
 
 def test_model_table_is_found_in_another_case() -> None:
     assert parse("[models.Qwen]\nslots = 1").for_model("qwen").slots == 1
+
+
+def test_what_a_row_brings_along_stands_between_its_table_and_the_defaults() -> None:
+    settings = parse("[defaults]\nctx = 1024\nslots = 2\ngpu_layers = 1\n[models.m]\nctx = 4096\n")
+    row = ModelSettings(ctx=2048, gpu_layers=3)
+    m, other = settings.for_model("m", row), settings.for_model("other", row)
+    assert (m.ctx_tokens, m.slots, m.gpu_layers) == (4096, 2, 3)
+    assert (other.ctx_tokens, other.slots, other.gpu_layers) == (2048, 2, 3)

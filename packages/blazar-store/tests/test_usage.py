@@ -46,7 +46,9 @@ def test_a_database_of_version_4_gets_the_table(layout: Layout) -> None:
     with Store(layout):
         pass
     with contextlib.closing(sqlite3.connect(layout.database)) as connection:
-        connection.executescript("DROP TABLE key_usage; PRAGMA user_version = 4")
+        connection.executescript(
+            "DROP TABLE key_usage; ALTER TABLE models DROP COLUMN overlay; PRAGMA user_version = 4"
+        )
     with Store(layout) as store:
         store.save_usage("2027-01-31", [row("2027-01-31", "alice", 5)])
         assert len(store.usage_since("2027-01-31")) == 1

@@ -15,10 +15,9 @@ from blazar_cli.overriding import override
 _ENTRIES = {entry.name: entry for entry in COMMANDS}
 
 _KNOWN_ELSEWHERE = {
-    "list": "models list",
-    "ls": "models list",
-    "show": "models show",
-    "rm": "models rm",
+    "ls": "list",
+    "copy": "cp",
+    "delete": "rm",
     "add": "models add",
     "start": "serve",
     "chat": "run",

@@ -24,7 +24,7 @@ import click
 from aiohttp import web
 
 from blazar_cli.address import Address
-from blazar_cli.catalogue import LiveCatalogue
+from blazar_cli.catalogue import LiveCatalogue, loaded_as
 from blazar_cli.errors import CliError
 from blazar_cli.keys import KeyFile, keys_in_force
 from blazar_cli.live_keys import LiveKeys
@@ -155,7 +155,7 @@ class _Daemon:
             _log.warning("left over from an earlier daemon: %s", found)
         stack.push_async_callback(host.close)
         preload = host.preload(_wanted(self.settings.settings, catalogue))
-        for work in (lag.run(), watch.run(), rows.unload_removed(), usage.run(), host.watch_hints(), preload):
+        for work in (lag.run(), watch.run(), rows.unload_outdated(), usage.run(), host.watch_hints(), preload):
             await stack.enter_async_context(_background(work))
         memory = await self._response_memory(stack)
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
@@ -256,21 +256,25 @@ class _Rows:
     def __init__(self, catalogue: LiveCatalogue, host: EngineHost) -> None:
         self._catalogue = catalogue
         self._host = host
-        self._removed: asyncio.Queue[str] = asyncio.Queue()
+        self._outdated: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     def replace(self, snapshot: Snapshot) -> None:
         """Take new rows."""
+        former = {row.name: loaded_as(row) for row in self._catalogue.rows()}
         self._catalogue.replace(snapshot)
-        names = {row.name for row in snapshot.models}
-        for model in {resident.model for resident in self._host.residents()} - names:
-            self._removed.put_nowait(model)
+        names = {row.name: loaded_as(row) for row in snapshot.models}
+        for model in dict.fromkeys(resident.model for resident in self._host.residents()):
+            if model not in names:
+                self._outdated.put_nowait((model, "its row was removed"))
+            elif names[model] != former.get(model, names[model]):
+                self._outdated.put_nowait((model, "its row has other files or another overlay now"))
 
-    async def unload_removed(self) -> None:
-        """Unload, until cancelled, what is loaded although its row was removed."""
+    async def unload_outdated(self) -> None:
+        """Unload, until cancelled, what is loaded although its row was removed or would be loaded differently now."""
         while True:
-            model = await self._removed.get()
+            model, why = await self._outdated.get()
             if await self._host.unload(model):
-                _log.info("unloaded %s: its row was removed", model)
+                _log.info("unloaded %s: %s", model, why)
 
 
 @asynccontextmanager

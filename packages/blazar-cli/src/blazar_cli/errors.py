@@ -5,7 +5,7 @@
     CliError
     ├── AddressInvalid, DaemonDown, NotBlazar, ApiRefused, AnswerBroken
     ├── BindConflict, BindRefused, PlatformUnsupported
-    ├── NotText, NotAModel, PathMissing, EngineInUse, EngineOrphaned
+    ├── NotText, NotAModel, PathMissing, ModelfileInvalid, EngineInUse, EngineOrphaned
     ├── PartUnavailable, ExtraMissing
     ├── ServiceManagerMissing, ServiceManagerFailed
     ├── AgentMissing, AgentKeyMissing, AgentModelUnclear
@@ -178,6 +178,17 @@ class PathMissing(CliError):
     def __init__(self, *, path: Path) -> None:
         self.path = path
         super().__init__(f"there is no file or directory {path}. Check the spelling; paths may be relative.")
+
+
+class ModelfileInvalid(CliError):
+    """A Modelfile has a mistake."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, *, path: Path, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        super().__init__(f"{path}, line {line}: {reason}")
 
 
 class PartUnavailable(CliError):

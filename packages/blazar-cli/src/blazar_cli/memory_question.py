@@ -73,8 +73,9 @@ def ask_about_row(store: Store, settings: Settings, model: str, wish: Wish) -> A
             raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
         row = describe_model(Path(model))
     parts = read_model(row)
-    launch = launch_of(row, knobs_for(row, settings))
-    ctx = settings.for_model(row.name).ctx_tokens if wish.ctx is None else wish.ctx
+    knobs = knobs_for(row, settings)
+    launch = launch_of(row, knobs)
+    ctx = knobs.ctx if wish.ctx is None else wish.ctx
     return _answer(row.name, parts, launch, replace(wish, ctx=ctx), _memory(wish, store.list_engines()))
 
 

@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from blazar_cli.modelfile.parameters import PARAMETERS, Effect, check_value
+from blazar_routing.errors import InvalidRequest
+from blazar_store.types import RowOverlay
+
 _MEDIA = "application/vnd.ollama.image."
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _OWN_HOST = "registry.ollama.ai"
@@ -27,7 +31,10 @@ class StoredModel:
         projector: The blob that is its projector, or ``None``.
         parameters: What it was made with (``num_ctx``, ``stop``, …).
         system: Its system prompt, or ``""``.
-        adapters: How many LoRA adapters it has.
+        template: Its prompt template, in Go's language, or ``""``.
+        license: Its licences' text, or ``""``.
+        messages: The turns that its conversations begin with.
+        adapters: The blobs that are LoRA adapters.
     """
 
     name: str
@@ -36,7 +43,10 @@ class StoredModel:
     projector: Path | None
     parameters: Mapping[str, object]
     system: str
-    adapters: int
+    template: str
+    license: str
+    messages: tuple[Mapping[str, str], ...]
+    adapters: tuple[Path, ...]
 
 
 def read_ollama_store(directory: Path) -> Iterator[StoredModel]:
@@ -50,6 +60,29 @@ def read_ollama_store(directory: Path) -> Iterator[StoredModel]:
         found = _read_manifest(path, directory / "blobs")
         if found is not None:
             yield found
+
+
+def overlay_of_stored(model: StoredModel) -> tuple[RowOverlay, tuple[str, ...]]:
+    """Return what a stored model says beyond its files as a row says it, and what has no effect here, in words."""
+    left_out: list[str] = []
+    parameters: dict[str, object] = {}
+    for name, value in model.parameters.items():
+        try:
+            parameters[name] = check_value(name, value)
+        except InvalidRequest:
+            left_out.append(f"{name} = {value}")
+            continue
+        if PARAMETERS[name].effect is Effect.NONE:
+            left_out.append(f"{name} = {value} (kept for `blazar show`)")
+    overlay = RowOverlay(
+        system=model.system,
+        template=model.template,
+        license=model.license,
+        parameters=parameters,
+        messages=tuple(turn for turn in model.messages if turn["role"] in {"system", "user", "assistant"}),
+        adapters=model.adapters,
+    )
+    return overlay, tuple(left_out)
 
 
 def _read_manifest(path: Path, blobs: Path) -> StoredModel | None:
@@ -75,7 +108,10 @@ def _read_manifest(path: Path, blobs: Path) -> StoredModel | None:
         projector=projectors[0] if projectors else None,
         parameters=_parameters(by_kind.get("params", [])),
         system=_text(by_kind.get("system", [])),
-        adapters=len(by_kind.get("adapter", [])),
+        template=_text(by_kind.get("template", [])),
+        license="\n".join(filter(None, (_text([blob]).strip() for blob in by_kind.get("license", [])))),
+        messages=_messages(by_kind.get("messages", [])),
+        adapters=tuple(blob for blob in by_kind.get("adapter", []) if blob.is_file()),
     )
 
 
@@ -92,6 +128,17 @@ def _parameters(blobs: list[Path]) -> Mapping[str, object]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _messages(blobs: list[Path]) -> tuple[Mapping[str, str], ...]:
+    try:
+        value = json.loads(_text(blobs) or "[]")
+    except ValueError:
+        return ()
+    if not isinstance(value, list):
+        return ()
+    turns = (turn for turn in value if isinstance(turn, dict))
+    return tuple({"role": str(turn.get("role")), "content": str(turn.get("content") or "")} for turn in turns)
 
 
 def _text(blobs: list[Path]) -> str:

@@ -82,6 +82,7 @@ def register_pulled(layout: Layout, pulled: Pulled) -> ModelRow:
                 store.add_model(row)
             else:
                 row = replace(row, name=known.name, engine=known.engine, added_at=known.added_at)
+                row = replace(row, overlay=known.overlay)
                 store.replace_model(row)
     except (CliError, StoreError) as error:
         raise PullFailed(f"the file is at {first.path}, and it could not be added: {error}") from error

@@ -25,6 +25,7 @@ from blazar_gguf import (
     would_load,
 )
 from blazar_routing.errors import ModelUnreadable
+from blazar_store.overlays import load_defaults
 from blazar_store.types import ModelRow
 
 _TOOL_BRANCH = re.compile(r"\{[%{][^}]*\btools\b")
@@ -66,7 +67,7 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
     """
     given = _absolute(path)
     found, beside = _find_in(given) if given.is_dir() else (given, None)
-    projector = _checked_projector(_absolute(mmproj)) if mmproj is not None else beside
+    projector = checked_projector(mmproj) if mmproj is not None else beside
     shards = _read(found)
     _check_servable(found, shards, force=force)
     stats = [part.stat() for part in shards.paths]
@@ -110,14 +111,34 @@ def derive_name(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", dashed).strip("-._") or "model"
 
 
-def find_capabilities(meta: GgufMeta, *, with_projector: bool = False) -> tuple[str, ...]:
-    """Return what the model can do, in Ollama's words, from its header and chat templates."""
+def row_capabilities(row: ModelRow) -> tuple[str, ...]:
+    """Return what a row can do, a chat template of its own and its projector included.
+
+    Raises:
+        ModelUnreadable: Its file cannot be read.
+    """
+    try:
+        meta = read_metadata_file(row.path)
+    except GgufError as error:
+        raise ModelUnreadable(path=str(row.path), reason=error.text.rstrip(".")) from error
+    template = load_defaults(row.overlay).chat_template
+    return find_capabilities(meta, with_projector=row.mmproj_path is not None, template=template)
+
+
+def find_capabilities(meta: GgufMeta, *, with_projector: bool = False, template: str | None = None) -> tuple[str, ...]:
+    """Return what the model can do, in Ollama's words, from its header and chat templates.
+
+    Args:
+        meta: The header.
+        with_projector: Whether the row has one.
+        template: A chat template that is used instead of the file's, or ``None``.
+    """
     if meta.pooling_type is PoolingType.RANK:
         return ("rerank",)
     pools = meta.pooling_type not in {None, PoolingType.NONE}
     if pools or meta.attention_class is AttentionClass.NONE:
         return ("embedding",)
-    templates = "\n".join(meta.chat_templates.values())
+    templates = "\n".join(meta.chat_templates.values()) if template is None else template
     found = ["completion"]
     if _TOOL_BRANCH.search(templates):
         found.append("tools")
@@ -195,7 +216,13 @@ def _read(path: Path) -> ShardSet:
         raise ModelUnreadable(path=str(path), reason=error.text.rstrip(".")) from error
 
 
-def _checked_projector(path: Path) -> Path:
+def checked_projector(path: Path) -> Path:
+    """Return a projector's absolute path.
+
+    Raises:
+        PathMissing, ModelUnreadable, NotAModel: It is none.
+    """
+    path = _absolute(path)
     try:
         kind = read_metadata_file(path).kind
     except GgufError as error:

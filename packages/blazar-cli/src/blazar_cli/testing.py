@@ -74,3 +74,15 @@ class User:
         self._make_model(path, **header)
         self.ok("models", "add", path, "--name", name)
         return path
+
+
+def typed_gguf(path: Path, kind: str) -> Path:
+    """Write a small GGUF file that says it is of a kind (``mmproj``, ``adapter``), and return its path."""
+    from blazar_gguf.copying import copy_with_metadata
+    from blazar_gguf.testing import tiny_model
+
+    plain = path.with_name(f"{path.name}.plain")
+    plain.write_bytes(tiny_model("llama").to_bytes())
+    copy_with_metadata(plain, path, {"general.type": kind})
+    plain.unlink()
+    return path

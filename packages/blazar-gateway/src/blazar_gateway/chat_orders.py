@@ -9,11 +9,12 @@ from aiohttp import web
 
 from blazar_gateway.chat_runs import Run
 from blazar_gateway.context import GATEWAY, KEY
-from blazar_gateway.dialects.openai.generation import Generation, check_chat
+from blazar_gateway.dialects.openai.generation import Generation, Surface, check_chat
 from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
+from blazar_gateway.row_defaults import fill_chat, fill_parameters
 from blazar_gateway.singleflight import is_deterministic
 from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
@@ -21,23 +22,38 @@ from blazar_routing.errors import InvalidRequest
 from blazar_routing.instances import Role
 
 
-def prepare_chat(body: Mapping[str, Any], card: ModelCard, *, think: bool | str | None) -> Generation:
+def prepare_chat(
+    body: Mapping[str, Any], card: ModelCard, *, think: bool | str | None, continues: bool = False
+) -> Generation:
     """Return the generation that a canonical body asks for.
 
     Args:
         body: As a dialect translated it.
         card: The model's row; what was written for its name is replaced by the row's own.
         think: The client's wish, ``None`` when it has none.
+        continues: Whether the conversation's beginning is not in the body.
 
     Raises:
         InvalidRequest: It is malformed, or the model cannot do it.
     """
     check_domain(card, Domain.TEXT)
     fields = {**body, "model": card.name}
+    fill_chat(fields, card.defaults, continues=continues)
     asked = check_chat(fields)
     sees = check_media(fields["messages"], card)
     set_thinking(fields, card, think=think)
     return replace(asked, sees=sees)
+
+
+def with_defaults(asked: Generation, card: ModelCard) -> Generation:
+    """Return a generation of OpenAI's own dialect with what its row adds; its bytes stay where that is nothing."""
+    if not card.defaults:
+        return asked
+    fill = fill_chat if asked.surface is Surface.CHAT else fill_parameters
+    if not fill(asked.fields, card.defaults):
+        return asked
+    limit = asked.fields.get("max_tokens")
+    return replace(asked, raw=None, max_tokens=limit if isinstance(limit, int) else None)
 
 
 def gate_chat(asked: Generation, card: ModelCard) -> Generation:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from blazar_gateway.row_defaults import RowDefaults
 from blazar_routing.errors import LaneError
 from blazar_routing.instances import Role
 from blazar_routing.ticket import Ticket
@@ -259,6 +260,7 @@ class ModelCard:
         capabilities: Ollama's words: ``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``.
         engine: The kind that serves it.
         template_readable: Whether its chat template could be read. If not, what ``capabilities`` leaves out is unknown.
+        defaults: What it adds to requests.
     """
 
     name: str
@@ -275,6 +277,7 @@ class ModelCard:
     capabilities: tuple[str, ...] = ("completion",)
     engine: str = "llamacpp"
     template_readable: bool = True
+    defaults: RowDefaults = field(default=RowDefaults(), hash=False)
 
 
 class Catalogue(Protocol):

@@ -21,7 +21,7 @@ from blazar_store.errors import (
     StorageFailed,
     StoreError,
 )
-from blazar_store.types import EngineRow, ModelRow, UsageRow
+from blazar_store.types import EngineRow, ModelRow, RowOverlay, UsageRow
 
 __all__ = [
     "ConfigInvalid",
@@ -38,6 +38,7 @@ __all__ = [
     "NoSuchEngine",
     "NoSuchModel",
     "NotWritable",
+    "RowOverlay",
     "StorageFailed",
     "StoreError",
     "UsageRow",

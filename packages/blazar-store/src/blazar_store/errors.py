@@ -112,7 +112,7 @@ class NameTaken(StoreError):
         self.existing = existing
         clash = "is taken already" if existing == name else f"differs only in spelling from the existing '{existing}'"
         remedy = (
-            "Choose another with `--name`, or remove the old row with `blazar models rm`."
+            "Choose another name, or remove the old row with `blazar models rm`."
             if what == "model"
             else "Remove the old one first with `blazar engine rm`."
         )

@@ -14,7 +14,7 @@ import sqlite_utils
 from blazar_store.database import Database, backup_path
 from blazar_store.errors import DatabaseDamaged
 from blazar_store.files import sync_directory, typed_os_errors
-from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6
+from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6, V7
 
 _Row = Mapping[str, object]
 
@@ -147,4 +147,16 @@ def _to_6(tables: sqlite_utils.Database) -> None:
             tables.execute(statement)
 
 
-_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = ((4, _to_4), (5, _to_5), (6, _to_6))
+def _to_7(tables: sqlite_utils.Database) -> None:
+    """Version 7 knows overlays of rows."""
+    if "overlay" not in tables["models"].columns_dict:
+        for statement in V7:
+            tables.execute(statement)
+
+
+_STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = (
+    (4, _to_4),
+    (5, _to_5),
+    (6, _to_6),
+    (7, _to_7),
+)

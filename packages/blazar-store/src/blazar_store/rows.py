@@ -6,11 +6,12 @@ import sqlite3
 from pathlib import Path
 
 from blazar_store.database import Value
+from blazar_store.overlays import overlay_of, overlay_text
 from blazar_store.types import EngineRow, ModelRow
 
 MODEL_COLUMNS = (
     "name", "path", "shards", "mmproj_path", "format", "arch", "params", "quant", "ctx_train", "size_bytes",
-    "digest", "capabilities", "engine", "pulled", "added_at", "modified_at", "template_readable",
+    "digest", "capabilities", "engine", "pulled", "added_at", "modified_at", "template_readable", "overlay",
 )  # fmt: skip
 ENGINE_COLUMNS = ("tag", "kind", "server_path", "local", "version", "commit", "active", "installed_at")
 
@@ -35,6 +36,7 @@ def model_values(row: ModelRow) -> tuple[Value, ...]:
         row.added_at,
         row.modified_at,
         int(row.template_readable),
+        overlay_text(row.overlay),
     )
 
 
@@ -61,6 +63,7 @@ def model_row(row: sqlite3.Row) -> ModelRow:
         added_at=row["added_at"],
         modified_at=row["modified_at"],
         template_readable=bool(row["template_readable"]),
+        overlay=overlay_of(row["overlay"]),
     )
 
 

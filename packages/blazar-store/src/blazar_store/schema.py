@@ -6,7 +6,7 @@ in :mod:`blazar_store.migrations` and, for new files, its statements here.
 
 import sqlite3
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 # '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
 MODELS_V4 = """
@@ -70,9 +70,12 @@ ALTER TABLE models ADD COLUMN template_readable INTEGER NOT NULL DEFAULT 1 CHECK
 V6 = (TEMPLATE_READABLE_V6,)
 """What version 6 added: whether a model's chat template could be read."""
 
+V7 = ("ALTER TABLE models ADD COLUMN overlay TEXT NOT NULL DEFAULT '{}'",)
+"""What version 7 added: defaults that a row brings along, as JSON."""
+
 
 def create_schema(connection: sqlite3.Connection) -> None:
     """Create the newest tables in an empty database, within the transaction that is open."""
-    for statement in (*V4, *V5, *V6):
+    for statement in (*V4, *V5, *V6, *V7):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -152,10 +152,18 @@ class Settings(Table):
         default=(), description="What the daemon loads when it starts.", json_schema_extra=_RESTART
     )
 
-    def for_model(self, name: str) -> ModelKnobs:
-        """Return what holds for the row ``name``: its own table first, then ``[defaults]``, then the global ones."""
+    def for_model(self, name: str, row: ModelSettings | None = None) -> ModelKnobs:
+        """Return what holds for the row ``name``: its own table first, then ``[defaults]``, then the global ones.
+
+        Args:
+            name: Of the row.
+            row: What the row itself brings along; it stands between its table and ``[defaults]``.
+        """
+        written = self._own(name)
+        if row is not None:
+            written = written.over(row)
         return knobs_of(
-            self._own(name).over(self.defaults),
+            written.over(self.defaults),
             load_timeout_s=self.load_timeout_secs,
             idle_timeout_s=self.idle_timeout_secs,
             idle_sleep_s=self.idle_sleep_secs,

@@ -1,8 +1,31 @@
 """The rows that the store remembers, as neighbours may hold them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RowOverlay:
+    """What a row says beyond its files: defaults of its requests and of its load. Empty for most rows.
+
+    Attributes:
+        source: What it was made from, as it was named then: a row or a path; ``""`` for a row that was added.
+        system: The system prompt of conversations that bring none, or ``""``.
+        messages: Turns that every conversation begins with, each with ``role`` and ``content``.
+        parameters: By Ollama's names (``temperature``, ``stop``, ``num_ctx``), as JSON values.
+        template: The chat template that was given, in whichever language, or ``""`` for the file's own.
+        license: The licence's text, or ``""``.
+        adapters: Absolute paths of LoRA adapters.
+    """
+
+    source: str = ""
+    system: str = ""
+    messages: tuple[Mapping[str, str], ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    template: str = ""
+    license: str = ""
+    adapters: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +52,7 @@ class ModelRow:
         modified_at: Unix seconds, the newest of its files.
         template_readable: Whether its chat template could be read (having none counts); if not, what
             ``capabilities`` leaves out is unknown.
+        overlay: What it says beyond its files.
     """
 
     name: str
@@ -48,6 +72,7 @@ class ModelRow:
     added_at: int
     modified_at: int
     template_readable: bool = True
+    overlay: RowOverlay = field(default=RowOverlay(), hash=False)
 
 
 @dataclass(frozen=True, slots=True)

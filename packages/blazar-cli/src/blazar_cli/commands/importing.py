@@ -1,7 +1,6 @@
 """``blazar import``: what other programs of this kind keep on this machine becomes models here, at no cost in bytes."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import rich_click as click
 from blazar_cli.commands.options import json_option
 from blazar_cli.errors import CliError, PathMissing
 from blazar_cli.local import here
-from blazar_cli.ollama_store import StoredModel, read_ollama_store
+from blazar_cli.ollama_store import StoredModel, overlay_of_stored, read_ollama_store
 from blazar_cli.output import show_json
 from blazar_cli.registration import describe_model
 from blazar_routing.errors import LaneError
@@ -56,20 +55,25 @@ def _default_store() -> Path:
 
 
 def _take(model: StoredModel, layout: Layout) -> dict[str, str]:
-    facts = {"model": model.name, "outcome": "", "left_out": ", ".join(_left_out(model))}
+    overlay, left_out = overlay_of_stored(model)
+    facts = {"model": model.name, "outcome": "", "left_out": ", ".join(left_out)}
     with Store(layout) as store:
         if any(fold_name(row.name) == fold_name(model.name) for row in store.list_models()):
             return facts | {"outcome": "there already"}
         target = layout.models_dir / "ollama" / f"{encode_name(model.name)}.gguf"
         weights, linked = _link(model.weights, target)
+        projector, beside = model.projector, target.with_suffix(".mmproj.gguf")
+        if projector is not None and linked:
+            projector, linked = _link(projector, beside)
         try:
-            row = describe_model(weights, name=model.name, mmproj=model.projector)
+            row = describe_model(weights, name=model.name, mmproj=projector)
         except (CliError, LaneError) as error:
-            if linked:
-                target.unlink()
+            for link in {target, beside} - {model.weights}:
+                link.unlink(missing_ok=True)
             return facts | {"outcome": f"left out: {error}"}
-        # A link of ours may be deleted with its row: Ollama's own name for the bytes stays.
-        store.add_model(replace(row, digest=model.sha256, pulled=linked and model.projector is None))
+        # Links of ours may be deleted with their row: Ollama's own name for the bytes stays.
+        row = replace(row, digest=model.sha256, pulled=linked, overlay=overlay)
+        store.add_model(row)
     return facts | {"outcome": "linked" if linked else f"used in place: {weights}"}
 
 
@@ -81,12 +85,3 @@ def _link(source: Path, target: Path) -> tuple[Path, bool]:
     except OSError:
         return source, False
     return target, True
-
-
-def _left_out(model: StoredModel) -> Sequence[str]:
-    parts = [f"{name} = {value}" for name, value in model.parameters.items()]
-    if model.system:
-        parts.append(f"the system prompt ({len(model.system)} characters; pass it with `--system`)")
-    if model.adapters:
-        parts.append(f"{model.adapters} adapter{'s' if model.adapters > 1 else ''}")
-    return parts

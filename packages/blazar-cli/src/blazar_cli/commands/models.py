@@ -3,6 +3,7 @@
 import os
 import shlex
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.errors import ApiRefused, CliError
 from blazar_cli.local import here, local_daemon
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
+from blazar_cli.overlay_words import overlay_facts, part_of
+from blazar_cli.plain_rows import as_plain
 from blazar_cli.registration import describe_model, find_doubt
 from blazar_cli.scanning import find_model_files, known_directories
-from blazar_cli.weights import delete_weights
+from blazar_cli.weights import delete_weights, files_of
 from blazar_routing.errors import LaneError, ModelNotFound
 from blazar_store.errors import StoreError
 from blazar_store.names import near_names
@@ -86,12 +89,13 @@ def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_js
 
 def _same_file(store: Store, row: ModelRow, *, named: bool) -> ModelRow | None:
     # Another name for the same file is wanted when it was given; without one, adding twice is no mistake.
-    rows = [known for known in store.list_models() if known.path == row.path]
+    rows = [known for known in store.list_models() if known.path == row.path and not known.overlay.source]
     return next((known for known in rows if known.name == row.name), None if named or not rows else rows[0])
 
 
 def _renewed(row: ModelRow, known: ModelRow) -> ModelRow:
-    return replace(row, name=known.name, engine=known.engine, pulled=known.pulled, added_at=known.added_at)
+    renewed = replace(row, name=known.name, engine=known.engine, pulled=known.pulled, added_at=known.added_at)
+    return replace(renewed, overlay=known.overlay)
 
 
 def _next_step(row: ModelRow, *, has_engine: bool) -> str:
@@ -132,14 +136,22 @@ def list_models(*, as_json: bool) -> None:
 
 @models.command()
 @click.argument("name", shell_complete=complete_model)
+@click.option("--modelfile", "part", flag_value="modelfile", help="Only the Modelfile it can be made from again.")
+@click.option("--parameters", "part", flag_value="parameters", help="Only its parameters.")
+@click.option("--template", "part", flag_value="template", help="Only its chat template.")
+@click.option("--system", "part", flag_value="system", help="Only its system prompt.")
+@click.option("--license", "part", flag_value="license", help="Only its licence.")
 @json_option
-def show(*, name: str, as_json: bool) -> None:
+def show(*, name: str, part: str | None, as_json: bool) -> None:
     """Show what is known of a model."""
     _, layout = here()
     with Store(layout) as store:
         row = _required(store, name)
     if as_json:
         show_json(as_plain(row))
+        return
+    if part is not None:
+        click.echo(part_of(row, part).rstrip("\n"))
         return
     files = "\n".join(str(path) for path in row.shards)
     show_facts(
@@ -154,6 +166,7 @@ def show(*, name: str, as_json: bool) -> None:
             ("trained context", f"{row.ctx_train} tokens" if row.ctx_train is not None else "unknown"),
             ("capabilities", ", ".join(row.capabilities)),
             ("engine", row.engine or "by routing"),
+            *overlay_facts(row),
             ("added", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.added_at))),
         ]
     )
@@ -164,9 +177,10 @@ def show(*, name: str, as_json: bool) -> None:
 @click.option("--weights", is_flag=True, help="Delete the files too, although Blazar did not fetch them.")
 @json_option
 def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
-    """Forget models. Files that Blazar pulled are deleted, others stay where they are.
+    """Forget models; delete the files that Blazar pulled.
 
-    A model that is loaded is unloaded first, after the answers in progress.
+    Other files stay where they are, and so do files that another model uses. A model that is loaded is unloaded
+    first, after the answers in progress.
     """
     _, layout = here()
     removed: list[ModelRow] = []
@@ -188,7 +202,14 @@ def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
         if row.name in deleted:
             click.echo(f"Removed model '{row.name}' and its files ({human_bytes(row.size_bytes)}).")
         else:
-            click.echo(f"Forgot model '{row.name}'. Its file stays: {row.path}")
+            click.echo(f"Forgot model '{row.name}'. {_what_stays(row, left)}")
+
+
+def _what_stays(row: ModelRow, left: Sequence[ModelRow]) -> str:
+    users = [other.name for other in left if set(files_of(row)) & set(files_of(other))]
+    if users:
+        return f"Its files stay, for {', '.join(users)}: {row.path}"
+    return f"Its file stays: {row.path}"
 
 
 @models.command()
@@ -265,13 +286,3 @@ def _required(store: Store, name: str) -> ModelRow:
     if row is None:
         raise ModelNotFound(model=name, near=near_names(name, [known.name for known in store.list_models()]))
     return row
-
-
-def as_plain(row: ModelRow) -> dict[str, object]:
-    """Return a row as JSON values."""
-    plain = asdict(row)
-    plain["path"] = str(row.path)
-    plain["shards"] = [str(path) for path in row.shards]
-    plain["mmproj_path"] = str(row.mmproj_path) if row.mmproj_path is not None else None
-    plain["capabilities"] = list(row.capabilities)
-    return plain

@@ -28,6 +28,7 @@ from blazar_gateway.leases import Borrowed
 from blazar_gateway.ollama_context import context_after, continued_prompt
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.routes.infill import cannot_insert
+from blazar_gateway.row_defaults import fill_parameters
 from blazar_gateway.rows import get_card
 from blazar_gateway.served_context import check_num_ctx
 from blazar_gateway.thinking import check_can_think
@@ -124,7 +125,7 @@ def _run_chat(asked: _Asked) -> Run:
     translated, card = asked.translated, asked.card
     if translated.think is True or isinstance(translated.think, str):
         check_can_think(card, asked_as="think")
-    generation = prepare_chat(translated.body, card, think=translated.think)
+    generation = prepare_chat(translated.body, card, think=translated.think, continues=bool(translated.context))
     # What is rendered for the answer's context has to be what was asked.
     translated.body.update(generation.fields)
     run = make_run(
@@ -144,6 +145,10 @@ def _run_native(asked: _Asked) -> Run:
     translated, card = asked.translated, asked.card
     check_domain(card, Domain.TEXT)
     body = {**translated.body, "model": card.name}
+    fill_parameters(body, card.defaults)
+    if translated.kind is Kind.INFILL and "max_tokens" in body:
+        # The engine's own route knows its own name only.
+        body["n_predict"] = body.pop("max_tokens")
     prompt = body.get("prompt", "")
     return Run(
         request=asked.request,

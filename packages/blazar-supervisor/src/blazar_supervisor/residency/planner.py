@@ -15,6 +15,7 @@ from blazar_routing.lanes import Build, Subject, serving_lane
 from blazar_routing.shape import FormatShape, ShardFormat
 from blazar_store.settings import Settings
 from blazar_store.settings_models import expand
+from blazar_store.settings_overlays import overlay_settings
 from blazar_store.types import EngineRow, ModelRow
 from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
@@ -150,8 +151,8 @@ def shape_of(row: ModelRow) -> FormatShape:
 
 
 def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
-    """Return the settings of one model in the words of the engine adapters."""
-    chosen = settings.for_model(row.name)
+    """Return the settings of one model in the words of the engine adapters; its own table beats what the row says."""
+    chosen = settings.for_model(row.name, overlay_settings(row.overlay))
     return Knobs(
         ctx=chosen.ctx_tokens,
         slots=chosen.slots,

@@ -1,0 +1,75 @@
+"""``blazar create``: a model made from another, as an overlay of configuration."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import rich_click as click
+
+from blazar_cli.commands.options import complete_model, json_option
+from blazar_cli.creating import create_row
+from blazar_cli.errors import ModelfileInvalid, PathMissing
+from blazar_cli.local import here
+from blazar_cli.modelfile.parsing import BadModelfile, decode_modelfile, parse_modelfile
+from blazar_cli.modelfile.recipe import Recipe, recipe_of
+from blazar_cli.output import show_json
+from blazar_cli.plain_rows import as_plain
+from blazar_store.files import read_plain_file
+
+_USUAL = Path("Modelfile")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--from", "source", metavar="MODEL", shell_complete=complete_model, help="A model or a .gguf file; beats FROM."
+)
+@click.option(
+    "-f", "--file", type=click.Path(path_type=Path), help="The Modelfile. Default, without --from: ./Modelfile."
+)
+@json_option
+def create(*, name: str, source: str | None, file: Path | None, as_json: bool) -> None:
+    """Make a model from another, with defaults of its own.
+
+    The weights are not copied: NAME points at those of its source, and says which system prompt, turns, parameters,
+    chat template and adapters it is asked with. What a request or config.toml says beats it. The Modelfile is
+    Ollama's: FROM, PARAMETER, TEMPLATE, SYSTEM, ADAPTER, LICENSE, MESSAGE. A model of that name that was made in this
+    way is made anew.
+    """
+    if file is None and source is None:
+        if not _USUAL.exists():
+            raise click.UsageError("name what it is made from with --from MODEL, or a Modelfile with -f FILE.")
+        file = _USUAL
+    recipe = _read(file) if file is not None else Recipe()
+    base = file.expanduser().absolute().parent if file is not None else Path.cwd()
+    if source is not None:
+        # What is typed here is meant from here; the Modelfile's own paths are meant from where it is.
+        recipe = replace(recipe, source=_from_here(source))
+    _, layout = here()
+    layout.prepare()
+    created = create_row(layout, name, recipe, base_dir=base)
+    for note in created.notes:
+        click.echo(f"{note[0].upper()}{note[1:]}.", err=True)
+    if as_json:
+        show_json({**as_plain(created.row), "replaced": created.replaced, "notes": list(created.notes)})
+        return
+    done = "Made model" if not created.replaced else "Made model anew:"
+    click.echo(f"{done} '{created.row.name}' from {created.row.overlay.source}, without copying weights.")
+    click.echo(f"Ask it with `blazar run {shlex.quote(created.row.name)}`.")
+
+
+def _read(file: Path) -> Recipe:
+    try:
+        data = read_plain_file(file.expanduser())
+    except FileNotFoundError:
+        raise PathMissing(path=file) from None
+    except OSError as error:
+        raise ModelfileInvalid(path=file, line=1, reason=f"it cannot be read: {error.strerror or error}") from error
+    try:
+        return recipe_of(parse_modelfile(decode_modelfile(data)))
+    except BadModelfile as error:
+        raise ModelfileInvalid(path=file, line=error.line, reason=error.reason) from error
+
+
+def _from_here(source: str) -> str:
+    return str(Path(source).absolute()) if source.startswith(("./", "../")) else source
