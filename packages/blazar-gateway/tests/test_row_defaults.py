@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blazar_gateway.row_defaults import RowDefaults, fill_chat, fill_parameters, row_defaults
+from blazar_gateway.row_defaults import RowDefaults, defaults_of, fill_chat, fill_parameters, row_defaults
+from blazar_gateway.testing import card
 from blazar_routing.errors import InvalidRequest
+from blazar_store.types import RowOverlay
 
 SYSTEM = {"role": "system", "content": "Rhyme."}
 USER = {"role": "user", "content": "Hi"}
@@ -99,3 +101,12 @@ def test_nothing_that_was_said_is_changed_and_twice_is_once(sent: dict[str, Any]
     once = dict(fields)
     assert not fill_chat(fields, defaults)
     assert fields == once
+
+
+def test_a_row_without_an_overlay_adds_nothing_and_one_that_was_tampered_with_adds_its_words() -> None:
+    assert not defaults_of(card())
+    assert not defaults_of(card(overlay=RowOverlay(source="base", template="{{ .Prompt }}")))
+    tampered = card(overlay=RowOverlay(system="Rhyme.", parameters={"temperature": "hot"}))
+    assert defaults_of(tampered) == RowDefaults(system="Rhyme.")
+    changed = card(overlay=RowOverlay(system="Sing."))
+    assert defaults_of(changed) == RowDefaults(system="Sing.")

@@ -4,18 +4,13 @@ The rows live in SQLite, where the command line changes them while the daemon ru
 last snapshot, and whoever watches the store replaces it as a whole.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from blazar_gateway.ports import ModelCard
-from blazar_gateway.row_defaults import RowDefaults, row_defaults
-from blazar_routing.errors import InvalidRequest
 from blazar_store.catalogue import ModelIndex
 from blazar_store.overlays import load_defaults
 from blazar_store.store import Snapshot
 from blazar_store.types import EngineRow, ModelRow
-
-_log = logging.getLogger(__name__)
 
 EMPTY = Snapshot(models=(), engines=())
 
@@ -81,20 +76,10 @@ def card_of(row: ModelRow) -> ModelCard:
         capabilities=row.capabilities,
         engine=row.engine or "llamacpp",
         template_readable=row.template_readable,
-        defaults=_defaults(row),
+        overlay=row.overlay,
     )
 
 
 def loaded_as(row: ModelRow) -> tuple[object, ...]:
     """Return what of a row decides how its engine is started: where it differs, an engine that runs is out of date."""
     return row.shards, row.mmproj_path, row.engine, load_defaults(row.overlay)
-
-
-def _defaults(row: ModelRow) -> RowDefaults:
-    overlay = row.overlay
-    try:
-        return row_defaults(overlay.parameters, overlay.system, overlay.messages)
-    except InvalidRequest as error:
-        # They were checked when the row was made; somebody has been in the database since.
-        _log.warning("the parameters of model '%s' are not used: %s", row.name, error)
-        return row_defaults({}, overlay.system, overlay.messages)

@@ -14,7 +14,7 @@ from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
-from blazar_gateway.row_defaults import fill_chat, fill_parameters
+from blazar_gateway.row_defaults import defaults_of, fill_chat, fill_parameters
 from blazar_gateway.singleflight import is_deterministic
 from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
@@ -38,7 +38,7 @@ def prepare_chat(
     """
     check_domain(card, Domain.TEXT)
     fields = {**body, "model": card.name}
-    fill_chat(fields, card.defaults, continues=continues)
+    fill_chat(fields, defaults_of(card), continues=continues)
     asked = check_chat(fields)
     sees = check_media(fields["messages"], card)
     set_thinking(fields, card, think=think)
@@ -47,10 +47,11 @@ def prepare_chat(
 
 def with_defaults(asked: Generation, card: ModelCard) -> Generation:
     """Return a generation of OpenAI's own dialect with what its row adds; its bytes stay where that is nothing."""
-    if not card.defaults:
+    defaults = defaults_of(card)
+    if not defaults:
         return asked
     fill = fill_chat if asked.surface is Surface.CHAT else fill_parameters
-    if not fill(asked.fields, card.defaults):
+    if not fill(asked.fields, defaults):
         return asked
     limit = asked.fields.get("max_tokens")
     return replace(asked, raw=None, max_tokens=limit if isinstance(limit, int) else None)

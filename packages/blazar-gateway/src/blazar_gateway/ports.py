@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from blazar_gateway.row_defaults import RowDefaults
 from blazar_routing.errors import LaneError
 from blazar_routing.instances import Role
 from blazar_routing.ticket import Ticket
-from blazar_store.types import KeptResponse, UsageRow
+from blazar_store.types import KeptResponse, RowOverlay, UsageRow
 
 
 class Endpoint(Protocol):
@@ -260,7 +259,7 @@ class ModelCard:
         capabilities: Ollama's words: ``completion``, ``tools``, ``vision``, ``thinking``, ``embedding``, ``insert``.
         engine: The kind that serves it.
         template_readable: Whether its chat template could be read. If not, what ``capabilities`` leaves out is unknown.
-        defaults: What it adds to requests.
+        overlay: What it says beyond its files; some of it is added to requests.
     """
 
     name: str
@@ -277,7 +276,7 @@ class ModelCard:
     capabilities: tuple[str, ...] = ("completion",)
     engine: str = "llamacpp"
     template_readable: bool = True
-    defaults: RowDefaults = field(default=RowDefaults(), hash=False)
+    overlay: RowOverlay = field(default=RowOverlay(), hash=False)
 
 
 class Catalogue(Protocol):

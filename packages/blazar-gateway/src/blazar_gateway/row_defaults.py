@@ -4,11 +4,18 @@ The one place where the two meet, whatever the dialect: it works on the canonica
 what the client sent stays, and so does what the settings of the model say; only what nobody said comes from the row.
 """
 
+import logging
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from blazar_gateway.dialects.ollama.options import translate_options
+from blazar_gateway.ports import ModelCard
+from blazar_routing.errors import InvalidRequest
+from blazar_store.types import RowOverlay
+
+_log = logging.getLogger("blazar.gateway")
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 _SAME: Mapping[str, tuple[str, ...]] = {"max_tokens": ("max_completion_tokens", "n_predict")}
@@ -31,6 +38,26 @@ class RowDefaults:
 
     def __bool__(self) -> bool:
         return bool(self.fields or self.system or self.messages)
+
+
+_NOTHING = RowDefaults()
+_BARE = RowOverlay()
+
+
+def defaults_of(card: ModelCard) -> RowDefaults:
+    """Return what a model's row adds to its requests."""
+    return _NOTHING if card.overlay == _BARE else _translated(card)
+
+
+@lru_cache(maxsize=1024)
+def _translated(card: ModelCard) -> RowDefaults:
+    overlay = card.overlay
+    try:
+        return row_defaults(overlay.parameters, overlay.system, overlay.messages)
+    except InvalidRequest as error:
+        # They were checked when the row was made; somebody has been in the database since.
+        _log.warning("the parameters of model '%s' are not used: %s", card.name, error)
+        return row_defaults({}, overlay.system, overlay.messages)
 
 
 def row_defaults(

@@ -4,11 +4,17 @@ from typing import Any
 
 import pytest
 
-from blazar_gateway.row_defaults import row_defaults
 from blazar_gateway.testing import FixedCatalogue, ReadyHost, ScriptedEngine, card, fetch, serve
+from blazar_store.types import RowOverlay
 
 SHOT = ({"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"})
-ROW = card(defaults=row_defaults({"temperature": 0.25, "top_k": 7, "stop": ["END"], "num_ctx": 2048}, "Rhyme.", SHOT))
+ROW = card(
+    overlay=RowOverlay(
+        system="Rhyme.",
+        messages=SHOT,
+        parameters={"temperature": 0.25, "top_k": 7, "stop": ["END"], "num_ctx": 2048},
+    )
+)
 HI = {"role": "user", "content": "hi"}
 MINE = {"role": "system", "content": "Mine."}
 CHATS = [

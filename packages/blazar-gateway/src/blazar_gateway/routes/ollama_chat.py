@@ -28,7 +28,7 @@ from blazar_gateway.leases import Borrowed
 from blazar_gateway.ollama_context import context_after, continued_prompt
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.routes.infill import cannot_insert
-from blazar_gateway.row_defaults import fill_parameters
+from blazar_gateway.row_defaults import defaults_of, fill_parameters
 from blazar_gateway.rows import get_card
 from blazar_gateway.served_context import check_num_ctx
 from blazar_gateway.thinking import check_can_think
@@ -145,7 +145,7 @@ def _run_native(asked: _Asked) -> Run:
     translated, card = asked.translated, asked.card
     check_domain(card, Domain.TEXT)
     body = {**translated.body, "model": card.name}
-    fill_parameters(body, card.defaults)
+    fill_parameters(body, defaults_of(card))
     if translated.kind is Kind.INFILL and "max_tokens" in body:
         # The engine's own route knows its own name only.
         body["n_predict"] = body.pop("max_tokens")
