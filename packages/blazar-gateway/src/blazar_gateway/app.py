@@ -14,6 +14,7 @@ from blazar_gateway.access.policy import plain_path
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
+from blazar_gateway.image_fetch import ImageFetcher
 from blazar_gateway.ports import (
     Catalogue,
     Daemon,
@@ -136,6 +137,7 @@ def create_app(
     memory: ResponseMemory | None = None,
     admission: Admission | None = None,
     key_registry: KeyRegistry | None = None,
+    images: ImageFetcher | None = None,
 ) -> web.Application:
     """Return the application.
 
@@ -153,6 +155,7 @@ def create_app(
         admission: The keys and what they have used, shared with the daemon's other application; without it the
             gateway is open.
         key_registry: May change the keys; ``None`` refuses such calls.
+        images: Fetches images that chats give by address; by default from public addresses only.
         registry: May change the model rows; ``None`` refuses such calls with what to type instead.
     """
     gateway = Gateway(
@@ -166,6 +169,7 @@ def create_app(
         memory=memory,
         admission=admission or Admission(),
         key_registry=key_registry,
+        images=images or ImageFetcher(),
     )
     app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
     app[GATEWAY] = gateway
@@ -203,6 +207,7 @@ def create_runner(app: web.Application, *, drain_s: float = 10.0) -> web.AppRunn
 
 async def _close_children(app: web.Application) -> AsyncIterator[None]:
     yield
+    await app[GATEWAY].images.close()
     await app[GATEWAY].children.close()
 
 

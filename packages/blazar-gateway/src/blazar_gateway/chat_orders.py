@@ -8,9 +8,10 @@ import orjson
 from aiohttp import web
 
 from blazar_gateway.chat_runs import Run
-from blazar_gateway.context import GATEWAY, KEY
+from blazar_gateway.context import GATEWAY, KEY, Gateway
 from blazar_gateway.dialects.openai.generation import Generation, Surface, check_chat
 from blazar_gateway.domains import Domain, check_domain, check_media
+from blazar_gateway.images import settle_images
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
 from blazar_gateway.ports import ModelCard
@@ -20,6 +21,9 @@ from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinkin
 from blazar_gateway.tickets import make_ticket
 from blazar_routing.errors import InvalidRequest
 from blazar_routing.instances import Role
+
+_MEDIA = (b"image_url", b"input_audio", b'"file"', b"\\u00")
+"""Without one of these a body has nothing but text in it. The last is how a letter of the others can be disguised."""
 
 
 def prepare_chat(
@@ -57,6 +61,21 @@ def with_defaults(asked: Generation, card: ModelCard) -> Generation:
     return replace(asked, raw=None, max_tokens=limit if isinstance(limit, int) else None)
 
 
+async def with_images(gateway: Gateway, asked: Generation) -> Generation:
+    """Return a chat whose images are all in it; those that were given by address have been fetched.
+
+    Raises:
+        InvalidRequest: One is malformed, or cannot be had.
+    """
+    if _may_hold_media(asked) and await settle_images(gateway, asked.fields):
+        return replace(asked, raw=None)
+    return asked
+
+
+def _may_hold_media(asked: Generation) -> bool:
+    return asked.raw is None or any(mark in asked.raw for mark in _MEDIA)
+
+
 def gate_chat(asked: Generation, card: ModelCard) -> Generation:
     """Return a chat of OpenAI's own dialect as the engine shall have it; its bytes stay where nothing has to change.
 
@@ -64,7 +83,7 @@ def gate_chat(asked: Generation, card: ModelCard) -> Generation:
         InvalidRequest: The model cannot see, or cannot think, and the chat asks for it.
     """
     fields = asked.fields
-    if (asked.raw is None or b"image_url" in asked.raw) and check_media(fields["messages"], card):
+    if _may_hold_media(asked) and check_media(fields["messages"], card):
         asked = replace(asked, sees=True)
     if "think" not in fields and fields.get("reasoning_effort") is None and not knows_thinking(card):
         return asked

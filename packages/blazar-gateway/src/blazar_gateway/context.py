@@ -9,6 +9,7 @@ from aiohttp import web
 from blazar_gateway.access.admission import Admission
 from blazar_gateway.access.keyring import Key
 from blazar_gateway.children import Children
+from blazar_gateway.image_fetch import ImageFetcher
 from blazar_gateway.origins import OriginPolicy
 from blazar_gateway.ports import (
     Catalogue,
@@ -39,6 +40,7 @@ class Gateway:
         traffic: What is in hand.
         admission: The keys, and what they have used.
         telemetry: What was measured.
+        images: Fetches images that chats give by address.
         flights: Chats that several ask for at once.
         key_registry: May change the keys, or ``None`` where nobody may over HTTP.
         memory: Remembers responses, or ``None`` where that is switched off.
@@ -55,6 +57,7 @@ class Gateway:
     traffic: Traffic = field(default_factory=Traffic)
     admission: Admission = field(default_factory=Admission)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    images: ImageFetcher = field(default_factory=ImageFetcher)
     key_registry: KeyRegistry | None = None
     flights: Flights[Any] = field(default_factory=Flights)
     registry: ModelRegistry | None = None

@@ -72,38 +72,62 @@ def check_embeds(card: ModelCard) -> None:
 
 
 def check_media(messages: object, card: ModelCard) -> bool:
-    """Return whether the messages hold images, if the model can take them and they came with the request.
+    """Return whether the messages hold images or sounds, if the model can take them.
 
     Raises:
-        InvalidRequest: The model is known to be blind (llama-server would answer 500, which clients repeat), or an
-            image is an address: the engine would fetch it from wherever it points to, this machine's network included.
+        InvalidRequest: The model is known to be blind or deaf (llama-server would answer 500, which clients repeat), or
+            a part is malformed, or is a file, which nobody here reads.
     """
     found = False
     if not isinstance(messages, list):
         return found
-    for index, message in enumerate(cast("Sequence[Mapping[str, object]]", messages)):
+    for message in cast("Sequence[Mapping[str, object]]", messages):
         content = message.get("content")
-        if type(content) is not list:
-            continue
-        for part in content:
-            if part.get("type") == "image_url":
-                found = True
-                _check_image(part.get("image_url"), card, where=f"messages[{index}].content")
+        for part in content if type(content) is list else ():
+            match part.get("type"):
+                case "image_url":
+                    found = True
+                    _check_can(card, "vision", "an image", "see: it has no projector")
+                    image = part.get("image_url")
+                    _check_image_address(image.get("url") if isinstance(image, dict) else image)
+                case "input_audio":
+                    found = True
+                    _check_can(card, "audio", "a sound", "hear: it has no projector for it")
+                    _check_audio(part.get("input_audio"))
+                case "file":
+                    raise InvalidRequest(
+                        "the messages hold a file, which this server does not read: send its text as a text part.",
+                        param="messages",
+                    )
+                case _:
+                    pass  # text, or what the engine knows better
     return found
 
 
-def _check_image(image: object, card: ModelCard, *, where: str) -> None:
-    if card.capabilities and "vision" not in card.capabilities:
+def _check_can(card: ModelCard, ability: str, what: str, lack: str) -> None:
+    if card.capabilities and ability not in card.capabilities:
         raise InvalidRequest(
-            f"{where} holds an image, and model '{card.name}' cannot see: it has no projector. "
-            "Choose a model whose capabilities list `vision` (GET /v1/models), or register this one with its "
+            f"the messages hold {what}, and model '{card.name}' cannot {lack}. "
+            f"Choose a model whose capabilities list `{ability}` (GET /v1/models), or register this one with its "
             "projector: `blazar models add MODEL.gguf --mmproj MMPROJ.gguf`.",
-            param=where,
+            param="messages",
         )
-    url = image.get("url") if isinstance(image, dict) else image
-    if not (isinstance(url, str) and url.startswith("data:")):
-        raise InvalidRequest(
-            f"{where} holds an image by its address, and this server fetches nothing for a request. "
-            "Send the image itself, as data:image/png;base64,….",
-            param=where,
-        )
+
+
+def _check_image_address(url: object) -> None:
+    if isinstance(url, str) and url.lower().startswith(("data:", "http://", "https://")):
+        return
+    raise InvalidRequest(
+        "an image in the messages is neither data nor a web address: send data:image/png;base64,… or https://….",
+        param="messages",
+    )
+
+
+def _check_audio(audio: object) -> None:
+    match audio:
+        case {"data": str(data), "format": "wav" | "mp3"} if data:
+            return
+        case _:
+            raise InvalidRequest(
+                'input_audio must be an object with base64 `data` and the `format` "wav" or "mp3".', param="messages"
+            )

@@ -205,6 +205,18 @@ class GatewaySettings(Protocol):
     def child_header_timeout_secs(self) -> float:
         """Seconds a child may show neither bytes nor progress before it is given up; 0 is for ever."""
 
+    @property
+    def fetch_images(self) -> bool:
+        """Whether images that a chat gives by address are fetched."""
+
+    @property
+    def fetch_images_max_mb(self) -> int:
+        """MiB that the fetched images of one chat may have together."""
+
+    @property
+    def fetch_images_timeout_secs(self) -> float:
+        """Seconds within which all images of one chat must have been fetched."""
+
 
 class ModelHost(Protocol):
     """Whoever runs the engines."""

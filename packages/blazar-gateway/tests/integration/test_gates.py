@@ -71,18 +71,6 @@ async def test_an_image_for_a_blind_model_is_refused_before_loading(host: ReadyH
 SEES = card(capabilities=("completion", "vision"))
 
 
-@pytest.mark.parametrize(
-    "url", ["http://169.254.169.254/latest", "https://example.com/x.png", "file:///etc/passwd", ""]
-)
-async def test_an_image_by_address_never_reaches_the_engine(host: ReadyHost, engine: ScriptedEngine, url: str) -> None:
-    part = {"type": "image_url", "image_url": {"url": url}}
-    async with serve(host, catalogue=FixedCatalogue(SEES)) as served:
-        body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
-        answer = await fetch(served.port, "POST", "/v1/chat/completions", body)
-    assert answer.status == 400
-    assert engine.exchanges == []
-
-
 async def test_an_image_that_came_with_the_request_reaches_the_engine(host: ReadyHost, engine: ScriptedEngine) -> None:
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     async with serve(host, catalogue=FixedCatalogue(SEES)) as served:

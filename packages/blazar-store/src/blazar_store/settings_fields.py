@@ -113,6 +113,16 @@ class Settings(Table):
         description="MiB that kept answers of the Responses API may take; the oldest go first.",
         json_schema_extra=_RESTART,
     )
+    fetch_images: bool = Field(
+        default=True,
+        description="Whether images that a chat gives by address are fetched, from public addresses only.",
+    )
+    fetch_images_max_mb: int = Field(
+        default=20, ge=1, le=256, description="MiB that the fetched images of one chat may have together."
+    )
+    fetch_images_timeout_secs: int = Field(
+        default=20, ge=1, le=600, description="Seconds within which all images of one chat must have been fetched."
+    )
     child_transport: Literal["tcp", "unix"] = Field(
         default="tcp", description="How engines are reached: `tcp` on the loopback, or `unix` sockets."
     )

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from blazar_supervisor.pulls.addresses import AddressPolicy, ForbiddenAddress, host_and_port, is_public
+from blazar_supervisor.pulls.addresses import AddressPolicy, ForbiddenAddress, host_and_port
 
 POLICY = AddressPolicy.of_sources(["http://127.0.0.1:8080/hub", "https://mirror.lan", ""])
 
@@ -51,24 +51,6 @@ def test_a_public_name_that_leads_to_a_private_address_is_caught_at_the_connecti
         POLICY.check_address("https://hub.example/x", ip_address("10.0.0.1"))
     POLICY.check_address("https://mirror.lan/x", ip_address("10.0.0.1"))
     POLICY.check_address("https://hub.example/x", ip_address("93.184.216.34"))
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.216.34", True),
-        ("2606:2800:220:1::1", True),
-        ("64:ff9b::5db8:d822", True),
-        ("192.168.0.1", False),
-        ("100.64.0.1", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("2002:a00:1::", False),
-        ("fe80::1", False),
-    ],
-)
-def test_public_addresses(address: str, *, public: bool) -> None:
-    assert is_public(ip_address(address)) is public
 
 
 def test_ports_are_filled_in() -> None:

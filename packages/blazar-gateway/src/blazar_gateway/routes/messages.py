@@ -7,7 +7,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, instance_of, make_run, prepare_chat
+from blazar_gateway.chat_orders import as_bytes, instance_of, make_run, prepare_chat, with_images
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
@@ -35,6 +35,7 @@ async def messages(request: web.Request) -> web.StreamResponse:
     body = parse_object(raw)
     card = _card(request, body)
     translated, asked = _prepare(body, card)
+    asked = await with_images(gateway, asked)
     run = make_run(
         request,
         asked,
@@ -54,6 +55,7 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
     body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
     card = _card(request, body)
     _, asked = _prepare(body, card, counting=True)
+    asked = await with_images(gateway, asked)
     ticket = make_call_ticket(model=instance_of(request, asked), headers=request.headers, key=request.get(KEY))
     path = "/v1/chat/completions/input_tokens"
     try:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat
+from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat, with_images
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.events import Event, Text, Texts
@@ -108,7 +108,7 @@ async def _load(asked: _Asked) -> web.StreamResponse:
 
 
 async def _answer(asked: _Asked) -> web.StreamResponse:
-    run = _run_chat(asked) if asked.translated.kind is Kind.CHAT else _run_native(asked)
+    run = await _run_chat(asked) if asked.translated.kind is Kind.CHAT else _run_native(asked)
     try:
         if not asked.translated.stream:
             return await run_whole(run, partial(_whole, asked))
@@ -121,11 +121,12 @@ async def _answer(asked: _Asked) -> web.StreamResponse:
         raise EngineRefusal(_in_words_of_ollama(asked, refusal.wire)) from refusal
 
 
-def _run_chat(asked: _Asked) -> Run:
+async def _run_chat(asked: _Asked) -> Run:
     translated, card = asked.translated, asked.card
     if translated.think is True or isinstance(translated.think, str):
         check_can_think(card, asked_as="think")
     generation = prepare_chat(translated.body, card, think=translated.think, continues=bool(translated.context))
+    generation = await with_images(asked.gateway, generation)
     # What is rendered for the answer's context has to be what was asked.
     translated.body.update(generation.fields)
     run = make_run(

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, instance_of, make_run, prepare_chat
+from blazar_gateway.chat_orders import as_bytes, instance_of, make_run, prepare_chat, with_images
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
@@ -47,7 +47,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     card = _card(request, body)
     _refuse_unkept_state(body)
     translated = await _translate(request, body)
-    asked = prepare_chat(translated.body, card, think=None)
+    asked = await with_images(gateway, prepare_chat(translated.body, card, think=None))
     run = make_run(request, asked, body_bytes=len(raw), keep_alive=body.get("keep_alive"))
     answer = _Answer(run, body, translated)
     if translated.skipped_tools:
@@ -61,7 +61,8 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
     card = _card(request, body)
-    asked = prepare_chat((await _translate(request, body)).body, card, think=None)
+    translated = await _translate(request, body)
+    asked = await with_images(gateway, prepare_chat(translated.body, card, think=None))
     ticket = make_call_ticket(model=instance_of(request, asked), headers=request.headers, key=request.get(KEY))
     path = "/v1/chat/completions/input_tokens"
     try:

@@ -23,6 +23,9 @@ class PlainSettings:
     allowed_hosts: Sequence[str] = ()
     stream_ping_secs: float = 5
     child_header_timeout_secs: float = 120
+    fetch_images: bool = True
+    fetch_images_max_mb: int = 20
+    fetch_images_timeout_secs: float = 20
 
 
 _CARD = ModelCard(

@@ -12,6 +12,7 @@ from blazar_gateway.access.keyring import Key
 from blazar_gateway.app import create_app, create_runner
 from blazar_gateway.bodies import MAX_BODY_BYTES
 from blazar_gateway.context import GATEWAY, Gateway
+from blazar_gateway.image_fetch import ImageFetcher
 from blazar_gateway.ports import KeyRegistry, ModelHost, ModelRegistry, ResponseMemory
 from blazar_gateway.testing.conditions import until
 from blazar_gateway.testing.neighbours import FixedCatalogue, PlainSettings, ReadyHost, RecordingDaemon, card
@@ -69,6 +70,7 @@ async def serve(
     keys: Sequence[Key] = (),
     now: Callable[[], float] = time.time,
     key_registry: KeyRegistry | None = None,
+    images: ImageFetcher | None = None,
 ) -> AsyncIterator[Served]:
     """Serve the application in front of ``host`` until the context ends; then check that it is at rest."""
     plain = settings or PlainSettings()
@@ -83,6 +85,7 @@ async def serve(
         memory=memory,
         admission=Admission(keys, now=now),
         key_registry=key_registry,
+        images=images,
     )
     runner = create_runner(app, drain_s=1.0)
     await runner.setup()

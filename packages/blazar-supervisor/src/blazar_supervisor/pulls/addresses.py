@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+from blazar_routing.addresses import is_public
+
 
 class ForbiddenAddress(Exception):
     """The download would go where it may not; ``str()`` says where and why."""
@@ -72,31 +74,8 @@ class AddressPolicy:
             )
 
 
-def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is one of the open internet, also when it is an IPv4 one dressed as IPv6."""
-    if isinstance(address, IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
-        if inner is not None:
-            return is_public(inner)
-        if address in _NAT64:
-            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-    return address.is_global and not address.is_multicast
-
-
 def host_and_port(url: str) -> str:
     """Return ``host:port`` of an address, the default port filled in, in lower case."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
     return f"{(parts.hostname or '').lower()}:{port}"
-
-
-class _Nat64:
-    """``64:ff9b::/96``, where IPv4 addresses are reached through a translator."""
-
-    _PREFIX = int(IPv6Address("64:ff9b::")) >> 32
-
-    def __contains__(self, address: IPv6Address) -> bool:
-        return int(address) >> 32 == self._PREFIX
-
-
-_NAT64 = _Nat64()

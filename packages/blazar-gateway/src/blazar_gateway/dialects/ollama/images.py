@@ -28,7 +28,8 @@ def image_parts(images: object, *, where: str) -> list[dict[str, Any]]:
 def _data_url(image: object, where: str) -> str:
     if not isinstance(image, str) or not image:
         raise InvalidRequest(f"`{where}` must be a base64 string", param=where)
-    if image.startswith("data:"):
+    if image.startswith(("data:", "http://", "https://")):
+        # More than Ollama takes, but nothing else could be meant.
         return image
     try:
         head = base64.b64decode(image[:32], validate=True)

@@ -20,6 +20,7 @@ _TYPES = {
 _CLIENTS_FAULT = (
     "image input is not supported",
     "audio input is not supported",
+    "Failed to load image or audio",
     "json.exception.parse_error",
     "Failed to parse tool call arguments",
     "is too large to process",

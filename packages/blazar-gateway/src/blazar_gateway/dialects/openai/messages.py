@@ -38,8 +38,7 @@ def _check_message(index: int, message: JsonObject) -> bool:
     if type(content) is str:
         changed = False
     elif type(content) is list and content:
-        _check_parts(index, content)
-        changed = False
+        changed = _check_parts(index, content)
     else:
         changed = _check_empty(index, message, role, content)
     if role == "developer":
@@ -70,7 +69,9 @@ def _check_empty(index: int, message: JsonObject, role: str, content: object) ->
     return True
 
 
-def _check_parts(index: int, parts: list[object]) -> None:
+def _check_parts(index: int, parts: list[object]) -> bool:
+    """Check parts in place; return whether one was changed: a refusal is a text to engines."""
+    changed = False
     for place, part in enumerate(parts):
         where = f"messages[{index}].content[{place}]"
         if type(part) is not dict:
@@ -80,6 +81,10 @@ def _check_parts(index: int, parts: list[object]) -> None:
             raise _wrong(f"{where}.type", kind, "a string")
         if kind in {"text", "refusal"} and type(part.get(kind)) is not str:
             raise _wrong(f"{where}.{kind}", part.get(kind), "a string")
+        if kind == "refusal":
+            parts[place] = {"type": "text", "text": part["refusal"]}
+            changed = True
+    return changed
 
 
 def _check_calls(index: int, message: JsonObject) -> bool:
