@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from aiohttp import hdrs, web
-from aiohttp.http_exceptions import HttpProcessingError
-from typing_extensions import override
 
 from blazar_gateway.access.admission import Admission
 from blazar_gateway.access.policy import plain_path
 from blazar_gateway.bodies import MAX_BODY_BYTES
+from blazar_gateway.connections import MAX_FIELD_BYTES, MAX_HEADERS, MAX_LINE_BYTES, Runner
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
 from blazar_gateway.image_fetch import ImageFetcher
@@ -108,21 +107,7 @@ _BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
 """Routes whose path ends in a name."""
 
 
-class _WithoutTheirBytes(logging.Filter):
-    """Keeps what a client sent out of the log: a parser's complaint quotes it, and it may be part of a prompt."""
-
-    @override
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
-            record.msg = f"broken HTTP from a client ({type(record.exc_info[1]).__name__})"
-            record.args = ()
-            record.exc_info = None
-            record.levelno, record.levelname = logging.INFO, "INFO"
-        return True
-
-
 _server_log = logging.getLogger("blazar.gateway.http")
-_server_log.addFilter(_WithoutTheirBytes())
 
 
 def create_app(
@@ -195,13 +180,16 @@ def create_runner(app: web.Application, *, drain_s: float = 10.0) -> web.AppRunn
         app: What :func:`create_app` returned.
         drain_s: Seconds that requests have to end by themselves when the runner is cleaned up.
     """
-    return web.AppRunner(
+    return Runner(
         app,
         handler_cancellation=True,
         auto_decompress=False,
         access_log=None,
         logger=_server_log,
         shutdown_timeout=drain_s,
+        max_line_size=MAX_LINE_BYTES,
+        max_field_size=MAX_FIELD_BYTES,
+        max_headers=MAX_HEADERS,
     )
 
 

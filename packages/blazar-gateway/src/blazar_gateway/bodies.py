@@ -13,6 +13,9 @@ MAX_BODY_BYTES = 50 << 20
 IDLE_S = 60.0
 """Seconds within which something of a body must arrive; a client that sends nothing for longer is given up."""
 
+LEAST_BYTES_PER_S = 1024
+"""The pace of a body, on average over what lies beyond the first :data:`IDLE_S`; a trickle holds a connection."""
+
 _IN_THREAD_BYTES = 64 << 10
 """Compressed bodies above this size are unpacked in a thread."""
 
@@ -43,6 +46,7 @@ async def _read_arriving(request: web.Request, limit_bytes: int) -> bytes:
     loop = asyncio.get_running_loop()
     pieces: list[bytes] = []
     size = 0
+    began_s = loop.time()
     try:
         async with asyncio.timeout(IDLE_S) as patience:
             while piece := await request.content.readany():
@@ -50,7 +54,13 @@ async def _read_arriving(request: web.Request, limit_bytes: int) -> bytes:
                 size += len(piece)
                 if size > limit_bytes:
                     raise BodyTooLarge(limit_bytes=limit_bytes)
-                patience.reschedule(loop.time() + IDLE_S)
+                now_s = loop.time()
+                if size < (now_s - began_s - IDLE_S) * LEAST_BYTES_PER_S:
+                    raise InvalidRequest(
+                        f"the request body arrives too slowly: {size} bytes came in {now_s - began_s:.0f} s, and "
+                        f"{LEAST_BYTES_PER_S} a second are the least. Send it from nearer by, or send less."
+                    )
+                patience.reschedule(now_s + IDLE_S)
     except TimeoutError:
         raise InvalidRequest(
             f"the request body is incomplete: {size} bytes came, then nothing for {IDLE_S:g} s."

@@ -48,6 +48,8 @@ _LEFT = 499
 
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 
+_CACHEABLE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+
 _PREFLIGHT_AGE_S = "600"
 
 _EXPOSED = (
@@ -201,8 +203,11 @@ async def mark_answer(request: web.Request, response: web.StreamResponse) -> Non
         headers["x-request-id"] = headers["x-blazar-request-id"] = request_id
         if "anthropic-version" in request.headers or request.path.startswith("/v1/messages"):
             headers["request-id"] = request_id
-    if hdrs.ORIGIN in request.headers:
+    by_page = hdrs.ORIGIN in request.headers
+    if by_page or request.method in _CACHEABLE:
+        # Also without an origin: what a cache keeps of it must not answer a page.
         headers[hdrs.VARY] = "Origin"
+    if by_page:
         # Not for an origin that was refused: its page is not to read even the refusal.
         origin = request.get(PAGE_ORIGIN)
         if origin is not None:

@@ -35,6 +35,18 @@ def _complaint(body: bytes, error: orjson.JSONDecodeError) -> str:
         return "missing request body: this endpoint takes a JSON object."
     if body[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\x00" in body[:4]:
         return "the request body is not UTF-8; JSON is sent as UTF-8."
+    try:
+        body.decode()
+    except UnicodeDecodeError as broken:
+        return (
+            f"the request body is not UTF-8: its byte {broken.start} is 0x{body[broken.start]:02x}. "
+            "JSON is sent as UTF-8; write the text in it, or escape what is not ASCII as \\uXXXX."
+        )
+    if error.msg.endswith("surrogate in string"):
+        return (
+            f"the request body holds half a character: a \\uD800 to \\uDFFF escape without its other half, line "
+            f"{error.lineno}, column {error.colno}. A text was cut in the middle of an emoji; cut it elsewhere."
+        )
     return f"the request body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
 
 
