@@ -112,6 +112,11 @@ STORE_EXIT: Mapping[str, ExitCode] = MappingProxyType(
 """``StoreError.code`` to exit status; a test finds every subclass here."""
 
 
+_WIRE_WORDS = {"context-length-exceeded": "prompt-too-long"}
+"""What an error is called on the wire, where clients look for OpenAI's word."""
+
+
 def exit_for(code: str) -> ExitCode:
     """Return the exit status of an error's code, also of one that only a newer daemon knows."""
+    code = _WIRE_WORDS.get(code, code)
     return LANE_EXIT.get(code) or STORE_EXIT.get(code) or ExitCode.FAILED

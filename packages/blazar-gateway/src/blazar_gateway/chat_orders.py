@@ -54,6 +54,9 @@ def with_defaults(asked: Generation, card: ModelCard) -> Generation:
     defaults = defaults_of(card)
     if not defaults:
         return asked
+    if asked.wishes is not None and not asked.wishes.limited and "max_tokens" in defaults.fields:
+        # The row's own limit is nearer to what its owner means than what completions have by themselves.
+        del asked.fields["max_tokens"]
     fill = fill_chat if asked.surface is Surface.CHAT else fill_parameters
     if not fill(asked.fields, defaults):
         return asked

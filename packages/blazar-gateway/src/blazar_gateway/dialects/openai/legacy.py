@@ -28,6 +28,7 @@ class Wishes:
         made: ``best_of``, those that are generated.
         logprobs: How many alternatives the client wants for each token, or ``None`` for no probabilities at all.
         echo: Whether the prompt comes before the text.
+        limited: Whether the client itself says how many tokens there may be.
         silent: Whether nothing shall be generated (``max_tokens`` 0), which engines do not take.
         prompts: Texts or tokens, one for each prompt.
         suffix: What follows the gap to be filled, or ``""``.
@@ -37,6 +38,7 @@ class Wishes:
     made: int
     logprobs: int | None
     echo: bool
+    limited: bool
     silent: bool
     prompts: Sequence[str | list[int]]
     suffix: str
@@ -68,7 +70,8 @@ def take_wishes(fields: JsonObject, prompts: Sequence[str | list[int]]) -> Wishe
         )
     if made > 1:
         fields["n"] = made
-    if fields.get("max_tokens") is None:
+    limited = fields.get("max_tokens") is not None
+    if not limited:
         fields["max_tokens"] = DEFAULT_MAX_TOKENS
     silent = fields["max_tokens"] == 0
     if silent:
@@ -84,6 +87,7 @@ def take_wishes(fields: JsonObject, prompts: Sequence[str | list[int]]) -> Wishe
         made=made,
         logprobs=logprobs,
         echo=echo,
+        limited=limited,
         silent=silent,
         prompts=prompts,
         suffix=suffix if isinstance(suffix, str) else "",
