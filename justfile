@@ -76,6 +76,10 @@ bench *arguments:
 soak *arguments:
     @{{ python }} scripts/soak "$@"
 
+# Two real models, memory for one, eight clients: `just stress --minutes 10` prints failures, waits, swaps, throughput.
+stress *arguments:
+    @{{ python }} scripts/stress "$@"
+
 # Fetch a real engine and model, ask a question through the gateway.
 demo *arguments:
     @scripts/demo "$@"

@@ -1,0 +1,1 @@
+"""What ``scripts/stress`` is made of."""
