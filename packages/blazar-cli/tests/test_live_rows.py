@@ -14,7 +14,7 @@ from blazar_cli.catalogue import LiveCatalogue, card_of
 from blazar_cli.serving.watch import EditWatch
 from blazar_store.errors import DatabaseBusy
 from blazar_store.layout import Layout
-from blazar_store.settings import Settings
+from blazar_store.settings import Settings, parse_settings
 from blazar_store.settings_watch import SettingsWatch
 from blazar_store.store import Snapshot, Store
 from blazar_store.types import ModelRow
@@ -55,6 +55,71 @@ def test_every_spelling_of_a_client_finds_the_row(spelling: str) -> None:
     card, row = catalogue.find(spelling), catalogue.find_row(spelling)
     assert card is not None
     assert (card.name, row) == ("org/model-q4", ROW)
+
+
+def configured(text: str) -> Settings:
+    return parse_settings(text, path=Path("c"))
+
+
+ALIASED = configured('[models."ORG/model-q4"]\naliases = ["gpt-4o", "Fast"]')
+
+
+@pytest.mark.parametrize("spelling", ["gpt-4o", "gpt-4o:latest", "GPT-4o", "fast"])
+def test_an_alias_means_its_row(spelling: str) -> None:
+    catalogue = LiveCatalogue(snapshot(ROW), ALIASED)
+    card = catalogue.find(spelling)
+    assert card is not None
+    assert (card.name, card.aliases) == ("org/model-q4", ("gpt-4o", "Fast"))
+    assert catalogue.near("gpt-4") == ("gpt-4o",)
+
+
+def test_an_edit_of_the_settings_reaches_the_cards() -> None:
+    catalogue = LiveCatalogue(snapshot(ROW))
+    assert catalogue.find("gpt-4o") is None
+    catalogue.configure(ALIASED)
+    assert catalogue.find("gpt-4o") is not None
+    catalogue.configure(configured("[defaults.request.force]\ntop_k = 3"))
+    card = catalogue.find("org/model-q4")
+    assert card is not None
+    assert (card.aliases, card.rules.force) == ((), {"top_k": 3})
+
+
+def test_a_row_of_the_same_name_goes_before_an_alias_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    other = replace(ROW, name="gpt-4o")
+    catalogue = LiveCatalogue(snapshot(ROW, other), ALIASED)
+    sentence = (
+        "the alias 'gpt-4o' of 'ORG/model-q4' means nothing: there is a model 'gpt-4o'. "
+        'Take the alias out of [models."ORG/model-q4"], or give the other model another name.'
+    )
+    card = catalogue.find("gpt-4o")
+    assert card is not None
+    assert (card.name, catalogue.conflicts) == ("gpt-4o", (sentence,))
+    catalogue.replace(snapshot(ROW, other))
+    assert caplog.text.count(sentence) == 1
+    catalogue.replace(snapshot(ROW))
+    card = catalogue.find("gpt-4o")
+    assert card is not None
+    assert (card.name, catalogue.conflicts) == ("org/model-q4", ())
+
+
+def test_an_alias_of_a_model_that_is_not_there_means_nothing() -> None:
+    catalogue = LiveCatalogue(snapshot(), ALIASED)
+    assert (catalogue.find("gpt-4o"), catalogue.conflicts) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "decides"),
+    [
+        ("", False),
+        ('[defaults]\nreasoning_effort = "low"', True),
+        ("[defaults]\nchat_template_kwargs = { enable_thinking = true }", True),
+        ("[defaults]\nchat_template_kwargs = { other = true }", False),
+    ],
+)
+def test_settings_that_speak_of_thinking_decide_about_it(text: str, decides: bool) -> None:
+    card = LiveCatalogue(snapshot(ROW), configured(text)).find("org/model-q4")
+    assert card is not None
+    assert card.rules.decides_thinking is decides
 
 
 def test_a_miss_is_a_miss_with_names_that_resemble_it() -> None:

@@ -9,6 +9,7 @@ from blazar_store.settings import (
     KeyEntry,
     ModelSettings,
     PreloadEntry,
+    RequestParameters,
     Settings,
     Sources,
     describe_settings,
@@ -26,7 +27,10 @@ def test_every_setting_is_described() -> None:
     described = {(row.table, row.name) for row in describe_settings()}
     assert described == {
         *(("", name) for name in Settings.model_fields if name not in NESTED),
-        *(("defaults", name) for name in ModelSettings.model_fields),
+        *(("defaults", name) for name in ModelSettings.model_fields if name != "request"),
+        ("defaults.request", "strip"),
+        *(("defaults.request.default", name) for name in RequestParameters.model_fields),
+        ('models."NAME"', "aliases"),
         *(("sources", name) for name in Sources.model_fields),
         *(("keys", name) for name in KeyEntry.model_fields),
         *(("preload", name) for name in PreloadEntry.model_fields),
@@ -68,9 +72,12 @@ def test_sample_without_its_marks_is_valid_and_sets_everything() -> None:
     # A key has its secret or its hash, not both; so it is with templates and MCP servers.
     either = "hash|chat_template_file|mcp_servers_json"
     once = re.sub(rf"^# ({either}) = .*$", "", sample_config(), flags=re.MULTILINE)
-    text = re.sub(r"^# (\w+ = |\[+\w+\]+$)", r"\1", once, flags=re.MULTILINE)
+    text = re.sub(r'^# (\w+ = |\[+[\w."]+\]+$)', r"\1", once, flags=re.MULTILINE)
     settings = parse_settings(text, path=Path("c"))
-    assert tomllib.loads(text).keys() == Settings.model_fields.keys() - {"models"}
+    assert tomllib.loads(text).keys() == Settings.model_fields.keys()
+    assert settings.defaults.request is not None
+    assert settings.defaults.request.default.top_k == 40
+    assert settings.aliases() == {"gpt-4o": "NAME"}
     assert settings.port == Settings().port
     assert settings.defaults.slots == 4
 

@@ -118,7 +118,7 @@ class _Daemon:
         _raise_descriptor_limit()
         store = await asyncio.to_thread(StoreThread, self.layout)
         stack.push_async_callback(asyncio.to_thread, store.close)
-        catalogue = LiveCatalogue(await asyncio.wrap_future(store.submit(_first_look)))
+        catalogue = LiveCatalogue(await asyncio.wrap_future(store.submit(_first_look)), self.settings.settings)
         host = EngineHost(
             layout=self.layout,
             settings=lambda: self.settings.settings,
@@ -135,7 +135,9 @@ class _Daemon:
             store=store,
             settings=self.settings,
             on_rows=rows.replace,
-            on_settings=partial(_apply, admission=admission, env_keys=self.env_keys, address=address),
+            on_settings=partial(
+                _apply, catalogue=catalogue, admission=admission, env_keys=self.env_keys, address=address
+            ),
         )
         keys = LiveKeys(KeyFile(self.settings.path, self.env_keys), reload=watch.look, store=store)
         lag = LoopLag()
@@ -301,9 +303,17 @@ def _first_look(store: Store) -> Snapshot:
     return store.snapshot()
 
 
-def _apply(settings: Settings, *, admission: Admission, env_keys: tuple[KeyEntry, ...], address: Address) -> None:
+def _apply(
+    settings: Settings,
+    *,
+    catalogue: LiveCatalogue,
+    admission: Admission,
+    env_keys: tuple[KeyEntry, ...],
+    address: Address,
+) -> None:
     # Everything else is read where it is used; the level is the logging module's own state.
     set_log_level(settings.log_level)
+    catalogue.configure(settings)
     guarded = bool(admission.keyring)
     admission.replace_keys(_keyring(settings, env_keys))
     if guarded and not admission.keyring:

@@ -7,6 +7,7 @@ from pathlib import Path
 from blazar_budget import BudgetError, Launch, Memory, Pool, Verdict, default_context, unified_ctx_verdict
 from blazar_budget.probe import probe_memory
 from blazar_budget.shape import read_context_length
+from blazar_cli.catalogue import row_named
 from blazar_cli.registration import describe_model
 from blazar_gguf import GgufError, GgufMeta
 from blazar_routing.errors import ModelNotFound, ModelUnreadable, NotAnEngine
@@ -67,7 +68,7 @@ def ask_about_row(store: Store, settings: Settings, model: str, wish: Wish) -> A
         ModelNotFound: There is neither.
         ModelUnreadable, ModelFileMissing: It is no model.
     """
-    row = store.find_model(model)
+    row = row_named(store, settings, model)
     if row is None:
         if not Path(model).exists():
             raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from blazar_gateway.chat_runs import Run
 from blazar_gateway.context import GATEWAY, KEY, Gateway
-from blazar_gateway.dialects.openai.generation import Generation, Surface, check_chat
+from blazar_gateway.dialects.json_objects import parse_object
+from blazar_gateway.dialects.openai.generation import Generation, Surface, check_chat, check_completion
 from blazar_gateway.domains import Domain, check_domain, check_media
 from blazar_gateway.images import settle_images
 from blazar_gateway.keep_alive import parse_keep_alive
@@ -42,10 +43,11 @@ def prepare_chat(
     """
     check_domain(card, Domain.TEXT)
     fields = {**body, "model": card.name}
+    card.rules.apply(fields, chat=True)
     fill_chat(fields, defaults_of(card), continues=continues)
     asked = check_chat(fields)
     sees = check_media(fields["messages"], card)
-    set_thinking(fields, card, think=think)
+    set_thinking(fields, card, think=None if card.rules.overrule_thinking else think)
     return replace(asked, sees=sees)
 
 
@@ -77,6 +79,30 @@ async def with_images(gateway: Gateway, asked: Generation) -> Generation:
 
 def _may_hold_media(asked: Generation) -> bool:
     return asked.raw is None or any(mark in asked.raw for mark in _MEDIA)
+
+
+def apply_rules(asked: Generation, body: bytes, card: ModelCard) -> Generation:
+    """Return a generation of OpenAI's own dialect as the model's owner allows it.
+
+    Args:
+        asked: What the body asks for.
+        body: The client's bytes, which stay where nothing has to change.
+        card: The model.
+
+    Raises:
+        InvalidRequest: It makes no sense any more.
+    """
+    if not card.rules.change_requests:
+        return asked
+    # Anew from the start: what a completion wishes besides the text has been taken out of its fields.
+    fields = parse_object(body)
+    if asked.surface is Surface.COMPLETIONS:
+        card.rules.apply(fields, chat=False)
+        return check_completion(fields)
+    card.rules.apply(fields, chat=True)
+    if card.rules.overrule_thinking:
+        fields.pop("think", None)
+    return check_chat(fields)
 
 
 def gate_chat(asked: Generation, card: ModelCard) -> Generation:

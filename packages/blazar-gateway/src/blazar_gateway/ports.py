@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from blazar_gateway.request_rules import NO_RULES, RequestRules
 from blazar_routing.errors import LaneError
 from blazar_routing.instances import Role
 from blazar_routing.ticket import Ticket
@@ -272,6 +273,9 @@ class ModelCard:
         engine: The kind that serves it.
         template_readable: Whether its chat template could be read. If not, what ``capabilities`` leaves out is unknown.
         overlay: What it says beyond its files; some of it is added to requests.
+        aliases: Further names under which clients may ask for it.
+        rules: What its owner decides about requests.
+        alias_of: In listings, the row that an alias means; ``""`` for a row.
     """
 
     name: str
@@ -289,6 +293,9 @@ class ModelCard:
     engine: str = "llamacpp"
     template_readable: bool = True
     overlay: RowOverlay = field(default=RowOverlay(), hash=False)
+    aliases: tuple[str, ...] = ()
+    rules: RequestRules = field(default=NO_RULES, hash=False)
+    alias_of: str = ""
 
 
 class Catalogue(Protocol):

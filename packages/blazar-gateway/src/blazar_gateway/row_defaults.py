@@ -6,7 +6,7 @@ what the client sent stays, and so does what the settings of the model say; only
 
 import logging
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -45,8 +45,12 @@ _BARE = RowOverlay()
 
 
 def defaults_of(card: ModelCard) -> RowDefaults:
-    """Return what a model's row adds to its requests."""
-    return _NOTHING if card.overlay == _BARE else _translated(card)
+    """Return what a model's row adds to its requests, apart from what the settings never let through."""
+    if card.overlay == _BARE:
+        return _NOTHING
+    found = _translated(card)
+    kept = {name: value for name, value in found.fields.items() if name not in card.rules.strip}
+    return found if len(kept) == len(found.fields) else replace(found, fields=kept)
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Which model row a request means, and whether its key may use it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -63,6 +64,23 @@ def cards_in_scope(request: web.Request) -> Sequence[ModelCard]:
     cards = request.app[GATEWAY].catalogue.cards()
     key = request.get(KEY)
     return cards if key is None or not key.models else [card for card in cards if card.name in key.models]
+
+
+def listed(cards: Iterable[ModelCard]) -> tuple[ModelCard, ...]:
+    """Return what listings show: each row, and after it an entry for each of its aliases.
+
+    Clients look a name up in the list before they use it, so an alias that is not in it could not be used.
+    """
+    return tuple(entry for card in cards for entry in (card, *(_as_alias(card, alias) for alias in card.aliases)))
+
+
+def listed_as(card: ModelCard, name: str) -> ModelCard:
+    """Return the entry of a row under the name that was asked for."""
+    return _as_alias(card, name) if name in card.aliases else card
+
+
+def _as_alias(card: ModelCard, alias: str) -> ModelCard:
+    return replace(card, name=alias, aliases=(), alias_of=card.name)
 
 
 def _admitted(request: web.Request, card: ModelCard) -> ModelCard:

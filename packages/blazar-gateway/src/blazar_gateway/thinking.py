@@ -2,7 +2,7 @@
 
 An explicit wish to think is refused where the template has no markers for it; where they could not be read, it is let
 through. Nothing asked for means no thinking on templates that know it, on this machine's own engines: an explicit
-effort, or the template's own ``enable_thinking``, beats that.
+effort, or the template's own ``enable_thinking``, beats that, and so do a model's settings.
 """
 
 from blazar_gateway.dialects.json_objects import JsonObject
@@ -70,7 +70,7 @@ def set_thinking(fields: JsonObject, card: ModelCard, *, think: bool | str | Non
         arguments.setdefault(_SWITCH, effort != "none")
         if effort != "none":
             arguments.setdefault("reasoning_effort", effort)
-    elif think is None and knows_thinking(card):
+    elif think is None and knows_thinking(card) and not card.rules.decides_thinking:
         arguments.setdefault(_SWITCH, False)
     changed = arguments != (given or {})
     if changed:

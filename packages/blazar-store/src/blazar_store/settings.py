@@ -8,8 +8,9 @@ from blazar_store.settings_engine import LoraAdapter
 from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_files import load_settings, parse_settings
 from blazar_store.settings_keys import KeyEntry
-from blazar_store.settings_models import ModelKnobs, ModelSettings
+from blazar_store.settings_models import ModelKnobs, ModelSettings, ModelTable
 from blazar_store.settings_preload import PreloadEntry
+from blazar_store.settings_request import RequestParameters, RequestSettings
 from blazar_store.settings_values import CacheType
 from blazar_store.settings_watch import FileStamp, Reload, SettingsWatch, changed, file_stamp
 from blazar_store.settings_words import (
@@ -27,8 +28,11 @@ __all__ = [
     "LoraAdapter",
     "ModelKnobs",
     "ModelSettings",
+    "ModelTable",
     "PreloadEntry",
     "Reload",
+    "RequestParameters",
+    "RequestSettings",
     "SettingDescription",
     "Settings",
     "SettingsWatch",

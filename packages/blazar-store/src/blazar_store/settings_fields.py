@@ -11,17 +11,25 @@ from pydantic.config import JsonDict
 
 from blazar_store.names import fold_name
 from blazar_store.settings_keys import KeyEntry, each_once
-from blazar_store.settings_models import DAY_S, YEAR_S, ModelKnobs, ModelSettings, knobs_of
+from blazar_store.settings_models import DAY_S, YEAR_S, ModelKnobs, ModelSettings, ModelTable, knobs_of
 from blazar_store.settings_preload import PreloadEntry, each_model_once
 from blazar_store.settings_values import BaseUrl, BaseUrls, HostName, HostNames, ModelName, Origins, Table
 
 
-def _one_spelling(value: dict[str, ModelSettings]) -> dict[str, ModelSettings]:
+def _one_spelling(value: dict[str, ModelTable]) -> dict[str, ModelTable]:
     spelled: dict[str, str] = {}
     for name in value:
         other = spelled.setdefault(fold_name(name), name)
         if other != name:
             raise ValueError(f"one table per model; '{other}' and '{name}' are the same name")
+    meant: dict[str, str] = {}
+    for name, table in value.items():
+        for alias in table.aliases:
+            if (model := spelled.get(fold_name(alias))) is not None:
+                raise ValueError(f"tables whose aliases are free; '{alias}' of '{name}' is the model '{model}' itself")
+            other = meant.setdefault(fold_name(alias), name)
+            if other != name:
+                raise ValueError(f"tables whose aliases are free; '{alias}' is an alias of '{other}' and of '{name}'")
     return value
 
 
@@ -151,7 +159,7 @@ class Settings(Table):
         default="info", description="The least important messages that the daemon's log shows."
     )
     defaults: ModelSettings = Field(default=ModelSettings(), description="What holds for every model.")
-    models: Annotated[dict[ModelName, ModelSettings], AfterValidator(_one_spelling)] = Field(
+    models: Annotated[dict[ModelName, ModelTable], AfterValidator(_one_spelling)] = Field(
         default={}, description="What holds for one model, before [defaults]."
     )
     sources: Sources = Field(default=Sources(), description="Where Blazar fetches from.")
@@ -179,6 +187,10 @@ class Settings(Table):
             idle_sleep_s=self.idle_sleep_secs,
             cache_ram_mb=self.cache_ram_mb,
         )
+
+    def aliases(self) -> dict[str, str]:
+        """Return the model that each alias means, by the alias as it was written."""
+        return {alias: name for name, table in self.models.items() for alias in table.aliases}
 
     def _own(self, name: str) -> ModelSettings:
         """Return the model's own table. Case does not matter: rows that differ in it only cannot both exist."""

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from blazar_store.errors import ConfigInvalid, ConfigProblem
 from blazar_store.files import read_plain_file
 from blazar_store.settings_fields import Settings, Sources
-from blazar_store.settings_models import ModelSettings
+from blazar_store.settings_models import ModelSettings, ModelTable
+from blazar_store.settings_request import RequestParameters
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
 
@@ -175,6 +176,11 @@ def _belongs(name: str, table: KeyPath) -> str | None:
     """Return the table in which ``name`` would be right, if it is exactly the name of a setting there."""
     if table and name in Settings.model_fields and name not in {"models", "defaults", "sources", "keys", "preload"}:
         return "at the top of the file, before the first [table]"
+    if name in RequestParameters.model_fields and table[:1] in {("models",), ("defaults",)}:
+        request = _dotted(table if table[-1] == "request" else (*table, "request"))
+        return f"in [{request}.default] (where a request does not say) or [{request}.force] (in any case)"
+    if table[:1] == ("defaults",) and name in ModelTable.model_fields and name not in ModelSettings.model_fields:
+        return 'in [models."NAME"]'
     if table[:1] not in {("models",), ("defaults",)} and name in ModelSettings.model_fields:
         return 'in [defaults] (all models) or [models."NAME"] (one)'
     if table != ("sources",) and name in Sources.model_fields:

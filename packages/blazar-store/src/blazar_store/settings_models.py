@@ -3,16 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, Strict, model_validator
 
 from blazar_store.settings_engine import EngineSettings, ProjectorPolicy
+from blazar_store.settings_request import RequestSettings
 from blazar_store.settings_speculation import SpeculationSettings
-from blazar_store.settings_values import CacheType
+from blazar_store.settings_values import AliasName, CacheType
 
 YEAR_S: Final = 366 * 24 * 3600
 DAY_S: Final = 24 * 3600
+
+Aliases = Annotated[tuple[AliasName, ...], Strict(strict=False)]
 
 _EXCLUSIVE: Final = (("chat_template", "chat_template_file"), ("mcp_servers_config", "mcp_servers_json"))
 """Pairs of which a table may have one only; one of a model's own replaces either of the defaults."""
@@ -50,6 +53,10 @@ class ModelSettings(SpeculationSettings, EngineSettings):
         description="Seconds without a request until it sleeps; 0 is never.",
     )
 
+    request: RequestSettings | None = Field(
+        default=None, description="Parameters of requests: what is used by default, what in any case, what is left out."
+    )
+
     @model_validator(mode="after")
     def _agrees(self) -> "ModelSettings":
         for one, other in _EXCLUSIVE:
@@ -69,11 +76,21 @@ class ModelSettings(SpeculationSettings, EngineSettings):
             if own.keys() & set(pair):
                 for name in pair:
                     general.pop(name, None)
+        if self.request is not None and defaults.request is not None:
+            own["request"] = self.request.over(defaults.request)
         return ModelSettings.model_construct(None, **{**general, **own})
 
 
 def _given(settings: ModelSettings) -> dict[str, Any]:
     return {name: value for name in ModelSettings.model_fields if (value := getattr(settings, name)) is not None}
+
+
+class ModelTable(ModelSettings):
+    """What can be set for one model only, besides."""
+
+    aliases: Aliases = Field(
+        default=(), examples=[["gpt-4o"]], description="Further names under which clients may ask for the model."
+    )
 
 
 @dataclass(frozen=True, slots=True)

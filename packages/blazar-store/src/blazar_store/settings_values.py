@@ -81,6 +81,14 @@ def _model_name(value: str) -> str:
     return value
 
 
+def _alias(value: str) -> str:
+    try:
+        check_model_name(value)
+    except NameReserved as error:
+        raise ValueError(f"a name that a model could have ({error.reason})") from error
+    return value
+
+
 def sampler_chain(text: str) -> tuple[str, ...]:
     """Return the samplers of a chain such as ``top_k;top_p;typical``, by the names that every build knows.
 
@@ -163,6 +171,7 @@ def _device_name(value: str) -> str:
 
 
 ModelName = Annotated[str, AfterValidator(_model_name)]
+AliasName = Annotated[str, AfterValidator(_alias)]
 HostName = Annotated[str, AfterValidator(_host_name)]
 Origin = Annotated[str, AfterValidator(_origin)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]

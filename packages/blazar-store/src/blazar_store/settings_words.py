@@ -16,18 +16,37 @@ from pydantic.fields import FieldInfo
 from blazar_store.settings_engine import LoraAdapter
 from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_keys import MOST, KeyEntry
-from blazar_store.settings_models import ModelSettings
+from blazar_store.settings_models import ModelSettings, ModelTable
 from blazar_store.settings_preload import PreloadEntry
+from blazar_store.settings_request import RequestParameters, RequestSettings
 from blazar_store.toml_lines import KeyPath
 
 _TABLES: Mapping[str, type[BaseModel]] = {
     "": Settings,
     "defaults": ModelSettings,
+    "defaults.request": RequestSettings,
+    "defaults.request.default": RequestParameters,
+    'models."NAME"': ModelTable,
     "sources": Sources,
     "keys": KeyEntry,
     "preload": PreloadEntry,
 }
 _NESTED = frozenset({"defaults", "models", "sources", "keys", "preload"})
+_DESCRIBED_ELSEWHERE = {
+    "": _NESTED,
+    "defaults": frozenset({"request"}),
+    "defaults.request": frozenset({"default", "force"}),
+    'models."NAME"': frozenset(ModelSettings.model_fields),
+}
+"""Settings that are tables, or stand in another one already."""
+
+_REMARKS = {
+    "defaults": '# For all models; a table [models."NAME"] has the same settings for one.',
+    "defaults.request": "# What is done with the parameters of requests, in whatever API they come.",
+    "defaults.request.default": "# Where a request does not say; [defaults.request.force] has the same for any case.",
+    'models."NAME"': "# What makes sense for one model only.",
+}
+
 _LISTS = {
     "keys": "# One such table for each key, with `key` or `hash`; `blazar keys add NAME` makes one.",
     "preload": "# One such table for each model to load when the daemon starts. None makes another one go.",
@@ -69,11 +88,11 @@ def describe_settings() -> tuple[SettingDescription, ...]:
             default="" if field.is_required() else _toml(field.default),
             example=_toml(field.examples[0] if field.examples else field.default),
             summary=field.description or "",
-            needs_restart=needs_restart(table or name),
+            needs_restart=needs_restart(table.partition(".")[0] or name),
         )
         for table, model in _TABLES.items()
         for name, field in model.model_fields.items()
-        if table or name not in _NESTED
+        if name not in _DESCRIBED_ELSEWHERE.get(table, ())
     )
 
 
@@ -103,8 +122,8 @@ def sample_config() -> str:
             lines += ["", f"# [[{table}]]" if table in _LISTS else f"# [{table}]"]
             if table in _LISTS:
                 lines.append(_LISTS[table])
-            if table == "defaults":
-                lines.append('# For all models; a table [models."NAME"] has the same settings for one.')
+            if table in _REMARKS:
+                lines.append(_REMARKS[table])
         restart = " Takes effect at the next start." if setting.needs_restart else ""
         lines += ["", f"# {setting.summary}{restart}", f"# ({setting.type})"]
         lines.append(f"# {setting.name} = {setting.example}")
@@ -130,11 +149,18 @@ def expectation(path: KeyPath) -> str:
 
 
 def _model_at(table: KeyPath) -> type[BaseModel]:
-    if "lora" in table:
-        return LoraAdapter
-    if table[:1] == ("models",):
-        return ModelSettings
-    return _TABLES[str(table[0])] if table else Settings
+    if not table:
+        return Settings
+    in_models = table[0] == "models"
+    model: type[BaseModel] = ModelTable if in_models else _TABLES.get(str(table[0]), Settings)
+    for part in table[2 if in_models else 1 :]:
+        if part == "lora":
+            model = LoraAdapter
+        elif part == "request":
+            model = RequestSettings
+        elif model is RequestSettings and part in {"default", "force"}:
+            model = RequestParameters
+    return model
 
 
 def _field(model: type[BaseModel], name: str) -> FieldInfo:

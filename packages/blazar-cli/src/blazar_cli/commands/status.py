@@ -37,6 +37,8 @@ def status(*, host: str | None, as_json: bool) -> None:
     for name, key in (("configuration error", "config_error"), ("store error", "store_error")):
         if facts.get(key):
             shown.append((name, str(facts[key])))
+    conflicts = facts.get("alias_conflicts")
+    shown += [("alias", str(sentence)) for sentence in conflicts] if isinstance(conflicts, list) else []
     show_facts(shown)
 
 

@@ -94,6 +94,7 @@ class DaemonState:
             "config_file": str(self._config_file),
             "config_error": self._troubles.config_error,
             "store_error": self._troubles.store_error,
+            "alias_conflicts": list(self._catalogue.conflicts),
             "log": str(self._layout.daemon_log),
             "models": len(self._catalogue.rows()),
             "engines": [

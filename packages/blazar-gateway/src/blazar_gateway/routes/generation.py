@@ -10,7 +10,7 @@ from aiohttp import web
 from blazar_gateway.accounting import count_tokens
 from blazar_gateway.answers import send_whole, timing_headers
 from blazar_gateway.bodies import read_body
-from blazar_gateway.chat_orders import as_bytes, gate_chat, instance_of, with_defaults, with_images
+from blazar_gateway.chat_orders import apply_rules, as_bytes, gate_chat, instance_of, with_defaults, with_images
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.engine_chunks import not_json
@@ -118,7 +118,7 @@ async def _serve(request: web.Request, parse: Callable[[bytes], Generation]) -> 
     asked = parse(body)
     card = get_card(request, asked.model)
     check_domain(card, Domain.TEXT)
-    asked = with_defaults(asked, card)
+    asked = with_defaults(apply_rules(asked, body, card), card)
     if asked.surface is Surface.CHAT:
         asked = await with_images(gateway, gate_chat(asked, card))
     if asked.wishes is not None and asked.wishes.suffix:

@@ -12,13 +12,13 @@ from blazar_gateway.dialects.ollama import listings
 from blazar_gateway.dialects.openai import models as openai_models
 from blazar_gateway.error_responses import Dialect, dialect_of
 from blazar_gateway.ports import Resident
-from blazar_gateway.rows import cards_in_scope, get_card
+from blazar_gateway.rows import cards_in_scope, get_card, listed, listed_as
 
 
 async def models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``, in Anthropic's shape to Anthropic's clients."""
     gateway = request.app[GATEWAY]
-    cards = cards_in_scope(request)
+    cards = listed(cards_in_scope(request))
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
         return json_answer(anthropic_models.model_list(cards, _by_model(gateway), request.query))
     return json_answer(openai_models.model_list(cards, _by_model(gateway)))
@@ -30,14 +30,16 @@ async def model(request: web.Request) -> web.StreamResponse:
     # From the raw path: the decoded one cannot tell a name's slash from a separator, nor %2525 from %25.
     name = unquote(request.rel_url.raw_path.partition("/models/")[2].rstrip("/"))
     card = get_card(request, name)
+    resident = _by_model(gateway).get(card.name)
+    card = listed_as(card, name)
     if dialect_of(request.path, request.headers) is Dialect.ANTHROPIC:
-        return json_answer(anthropic_models.model_object(card, _by_model(gateway).get(card.name)))
-    return json_answer(openai_models.model_object(card, _by_model(gateway).get(card.name)))
+        return json_answer(anthropic_models.model_object(card, resident))
+    return json_answer(openai_models.model_object(card, resident))
 
 
 async def tags(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/tags``."""
-    return json_answer(listings.tags(cards_in_scope(request)))
+    return json_answer(listings.tags(listed(cards_in_scope(request))))
 
 
 async def ps(request: web.Request) -> web.StreamResponse:

@@ -146,6 +146,7 @@ def _run_native(asked: _Asked) -> Run:
     translated, card = asked.translated, asked.card
     check_domain(card, Domain.TEXT)
     body = {**translated.body, "model": card.name}
+    card.rules.apply(body, chat=False)
     fill_parameters(body, defaults_of(card))
     if translated.kind is Kind.INFILL and "max_tokens" in body:
         # The engine's own route knows its own name only.

@@ -49,13 +49,14 @@ def card(name: str = "m", **changes: Any) -> ModelCard:
 
 
 class FixedCatalogue:
-    """Rows that are given once; ``name:latest`` is understood."""
+    """Rows that are given once; ``name:latest`` and aliases are understood."""
 
     def __init__(self, *cards: ModelCard) -> None:
         self._cards = {card.name: card for card in cards}
+        self._meant = {name: card for card in cards for name in (*card.aliases, card.name)}
 
     def find(self, name: str) -> ModelCard | None:
-        return self._cards.get(name) or self._cards.get(name.removesuffix(":latest"))
+        return self._meant.get(name) or self._meant.get(name.removesuffix(":latest"))
 
     def near(self, name: str) -> tuple[str, ...]:
         return tuple(known for known in self._cards if known[:1] == name[:1])[:3]

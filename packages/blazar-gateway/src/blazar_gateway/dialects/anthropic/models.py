@@ -58,7 +58,7 @@ def model_list(
         page = cards[start : start + limit]
         more = start + limit < stop
     return {
-        "data": [model_object(card, residents.get(card.name)) for card in page],
+        "data": [model_object(card, residents.get(card.alias_of or card.name)) for card in page],
         "has_more": more,
         "first_id": page[0].name if page else None,
         "last_id": page[-1].name if page else None,

@@ -46,6 +46,7 @@ def _tag(card: ModelCard) -> dict[str, object]:
         "digest": card.digest,
         "details": details(card),
         "capabilities": list(card.capabilities),
+        **({"alias_of": card.alias_of} if card.alias_of else {}),
     }
 
 

@@ -165,14 +165,22 @@ def parse_completion(body: bytes) -> Generation:
     Raises:
         InvalidRequest: It is not one; the error names the field.
     """
-    fields = parse_object(body)
+    return check_completion(parse_object(body), raw=body)
+
+
+def check_completion(fields: JsonObject, *, raw: bytes | None = None) -> Generation:
+    """Return the generation that a completion's fields ask for; as :func:`check_chat` does.
+
+    Raises:
+        InvalidRequest: It is not one; the error names the field.
+    """
     changed = check_fields(fields, _COMPLETION_CHECKS)
     model = _model(fields)
     prompts = check_prompts(fields.get("prompt"))
     before = dict(fields)
     wishes = take_wishes(fields, prompts)
-    raw = None if changed or fields != before else body
-    return replace(_generation(Surface.COMPLETIONS, model, fields, prompts=len(prompts), raw=raw), wishes=wishes)
+    kept = None if changed or fields != before else raw
+    return replace(_generation(Surface.COMPLETIONS, model, fields, prompts=len(prompts), raw=kept), wishes=wishes)
 
 
 def _model(fields: JsonObject) -> str:

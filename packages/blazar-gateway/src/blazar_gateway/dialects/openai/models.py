@@ -27,9 +27,11 @@ def model_object(card: ModelCard, resident: Resident | None) -> dict[str, object
         "architecture": card.architecture,
         "quantization": card.quantization,
         "size": card.size_bytes,
+        **({"aliases": list(card.aliases)} if card.aliases else {}),
+        **({"alias_of": card.alias_of} if card.alias_of else {}),
     }
 
 
 def model_list(cards: Sequence[ModelCard], residents: Mapping[str, Resident]) -> dict[str, object]:
     """Return the answer of ``GET /v1/models``; ``residents`` are the children by model name."""
-    return {"object": "list", "data": [model_object(card, residents.get(card.name)) for card in cards]}
+    return {"object": "list", "data": [model_object(card, residents.get(card.alias_of or card.name)) for card in cards]}
