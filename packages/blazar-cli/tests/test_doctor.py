@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,15 @@ def test_a_fresh_user_is_told_what_to_do_first(user: User) -> None:
     assert "blazar engine add-local" in found["engine"]["advice"]
     assert "blazar models add" in found["model"]["advice"]
     assert "blazar serve" in found["daemon"]["advice"]
+
+
+def test_a_model_that_became_a_pipe_is_not_said_to_be_gone(settled: User) -> None:
+    path = settled.root / "m.gguf"
+    path.unlink()
+    os.mkfifo(path)
+    assert findings(settled)["model m"]["found"] == f"its file is a pipe, a socket or a device now, not a file: {path}"
+    path.unlink()
+    assert "its file is gone" in findings(settled)["model m"]["found"]
 
 
 def test_when_all_is_well_nothing_is_bad(settled: User) -> None:

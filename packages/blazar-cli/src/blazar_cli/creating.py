@@ -16,13 +16,14 @@ from blazar_cli.modelfile.recipe import Recipe
 from blazar_cli.registration import checked_projector, describe_model, row_capabilities
 from blazar_cli.weights import delete_weights
 from blazar_gguf import FileKind, GgufError, read_metadata_file
-from blazar_routing.errors import InvalidRequest, ModelNotFound, ModelUnreadable
+from blazar_routing.errors import InvalidRequest, ModelNotFound
 from blazar_store.errors import NameTaken
 from blazar_store.layout import Layout
 from blazar_store.names import check_model_name, near_names
 from blazar_store.overlays import is_go_template, is_jinja, lay_over
 from blazar_store.store import Store
 from blazar_store.types import ModelRow, RowOverlay
+from blazar_supervisor.residency.model_files import unreadable
 
 _ROLES = frozenset({"system", "user", "assistant"})
 _LONGEST_TEMPLATE = 100_000
@@ -132,7 +133,7 @@ def _adapter(path: Path) -> Path:
     try:
         kind = read_metadata_file(path).kind
     except GgufError as error:
-        raise ModelUnreadable(path=str(path), reason=error.text.rstrip(".")) from error
+        raise unreadable(path, error) from error
     if kind is not FileKind.ADAPTER:
         raise NotAModel(
             path=path,

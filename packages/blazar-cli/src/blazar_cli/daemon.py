@@ -245,7 +245,7 @@ def _pulling(layout: Layout, settings: SettingsWatch, catalogue: LiveCatalogue, 
         row = await pull_and_register(layout, lambda: settings.settings, reference, telling)
         async with asyncio.timeout(_NOTICE_S):
             while catalogue.find_row(row.name) is None:
-                watch.wake()
+                await watch.look()
                 await asyncio.sleep(_LOOK_S)
         return row.name
 

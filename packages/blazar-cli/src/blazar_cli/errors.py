@@ -15,6 +15,7 @@ Refusals that clients of the API can get too are ``LaneError`` (``blazar_routing
 ours are ``StoreError`` (``blazar_store.errors``). ``exit_codes`` knows both by their ``code``.
 """
 
+import shlex
 from pathlib import Path
 
 from blazar_cli.exit_codes import ExitCode, exit_for
@@ -226,7 +227,7 @@ class EngineInUse(CliError):
     def __init__(self, *, tag: str, models: tuple[str, ...]) -> None:
         self.tag = tag
         self.models = models
-        stops = ", ".join(f"`blazar stop {model}`" for model in models)
+        stops = ", ".join(f"`blazar stop {shlex.quote(model)}`" for model in models)
         super().__init__(f"engine '{tag}' is in use by {', '.join(models)}. Unload first: {stops}.")
 
 

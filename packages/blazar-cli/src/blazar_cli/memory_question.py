@@ -10,14 +10,14 @@ from blazar_budget.shape import read_context_length
 from blazar_cli.catalogue import row_named
 from blazar_cli.registration import describe_model
 from blazar_gguf import GgufError, GgufMeta
-from blazar_routing.errors import ModelNotFound, ModelUnreadable, NotAnEngine
+from blazar_routing.errors import ModelNotFound, NotAnEngine
 from blazar_store.names import near_names
 from blazar_store.settings import Settings
 from blazar_store.store import Store
 from blazar_store.types import EngineRow
 from blazar_supervisor.builds.probe import probe_binary
 from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
-from blazar_supervisor.residency.model_files import read_model
+from blazar_supervisor.residency.model_files import read_model, unreadable
 from blazar_supervisor.residency.planner import knobs_for
 
 _GIB = 1 << 30
@@ -92,7 +92,7 @@ def ask_about_url(url: str, wish: Wish) -> Answered:
     try:
         meta = read_metadata_url(url, complete=True)
     except GgufError as error:
-        raise ModelUnreadable(path=url, reason=str(error).removeprefix(f"{url}: ")) from error
+        raise unreadable(url, error) from error
     launch = Launch(ctx=0, parallel=4, unified=True)
     return _answer(url.rpartition("/")[2], (meta,), launch, wish, _memory(wish, ()))
 

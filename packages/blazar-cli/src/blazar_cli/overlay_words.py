@@ -2,9 +2,9 @@
 
 from blazar_cli.modelfile.recipe import parameter_text, write_modelfile
 from blazar_gguf import GgufError, read_metadata_file
-from blazar_routing.errors import ModelUnreadable
 from blazar_store.overlays import load_defaults
 from blazar_store.types import ModelRow, RowOverlay
+from blazar_supervisor.residency.model_files import unreadable
 
 
 def part_of(row: ModelRow, part: str) -> str:
@@ -59,7 +59,7 @@ def _file_template(row: ModelRow) -> str:
     try:
         return read_metadata_file(row.path).chat_template
     except GgufError as error:
-        raise ModelUnreadable(path=str(row.path), reason=error.text.rstrip(".")) from error
+        raise unreadable(row.path, error) from error
 
 
 def _template_words(overlay: RowOverlay) -> str:

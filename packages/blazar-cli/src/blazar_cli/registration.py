@@ -27,6 +27,7 @@ from blazar_gguf import (
 from blazar_routing.errors import ModelUnreadable
 from blazar_store.overlays import load_defaults
 from blazar_store.types import ModelRow
+from blazar_supervisor.residency.model_files import unreadable
 
 _TOOL_BRANCH = re.compile(r"\{[%{][^}]*\btools\b")
 _THINKING_MARKS = ("<think>", "</think>", "enable_thinking", "reasoning_content", "<|channel|>analysis")
@@ -120,7 +121,7 @@ def row_capabilities(row: ModelRow) -> tuple[str, ...]:
     try:
         meta = read_metadata_file(row.path)
     except GgufError as error:
-        raise ModelUnreadable(path=str(row.path), reason=error.text.rstrip(".")) from error
+        raise unreadable(row.path, error) from error
     template = load_defaults(row.overlay).chat_template
     return find_capabilities(meta, with_projector=row.mmproj_path is not None, template=template)
 
@@ -213,7 +214,7 @@ def _read(path: Path) -> ShardSet:
     try:
         return resolve_shards(path)
     except GgufError as error:
-        raise ModelUnreadable(path=str(path), reason=error.text.rstrip(".")) from error
+        raise unreadable(path, error) from error
 
 
 def checked_projector(path: Path) -> Path:
@@ -226,7 +227,7 @@ def checked_projector(path: Path) -> Path:
     try:
         kind = read_metadata_file(path).kind
     except GgufError as error:
-        raise ModelUnreadable(path=str(path), reason=error.text.rstrip(".")) from error
+        raise unreadable(path, error) from error
     if kind is not FileKind.PROJECTOR:
         raise NotAModel(
             path=path,

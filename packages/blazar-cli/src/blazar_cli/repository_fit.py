@@ -1,6 +1,7 @@
 """The table of what a repository offers this machine, before anything is fetched."""
 
 import asyncio
+import shlex
 
 import click
 
@@ -49,9 +50,9 @@ def show_repository_fit(text: str, *, as_json: bool) -> None:
     ]
     show_table(_COLUMNS, cells, empty="The repository offers nothing that could be served.")
     if choice.judged is not None:
-        click.echo(f"`blazar pull {text}` takes {choice.judged.variant.label}: {choice.reason}.")
+        click.echo(f"`blazar pull {shlex.quote(text)}` takes {choice.judged.variant.label}: {choice.reason}.")
     else:
-        click.echo(f"`blazar pull {text}` takes nothing: {choice.reason}.")
+        click.echo(f"`blazar pull {shlex.quote(text)}` takes nothing: {choice.reason}.")
 
 
 async def _look(reference: HubReference) -> Shelf:

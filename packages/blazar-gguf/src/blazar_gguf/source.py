@@ -88,8 +88,7 @@ class FileSource:
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from error
         if not stat.S_ISREG(found.st_mode):
-            kind = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
-            raise GgufFileUnreadable(f"this is {kind}. Give the path of one .gguf file", path=str(path))
+            raise GgufFileUnreadable(f"this is {_kind(found.st_mode)}. Give the path of one .gguf file", path=str(path))
         self._identity = self._identity_of(found)
         self._size = found.st_size
 
@@ -152,3 +151,12 @@ def _read_range(descriptor: int, offset: int, length: int) -> bytes:
         parts.append(part)
         length -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _kind(mode: int) -> str:
+    """Return what a path is that is no regular file."""
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    special = ((stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
+    name = next((name for is_one, name in special if is_one(mode)), "device")
+    return f"a {name}, no regular file"

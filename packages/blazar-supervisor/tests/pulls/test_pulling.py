@@ -151,6 +151,13 @@ async def last_of(jobs: PullJobs, reference: str) -> list[PullView]:
         return [view async for view in jobs.follow(reference)]
 
 
+async def until_bytes_came(jobs: PullJobs, reference: str) -> None:
+    async with asyncio.timeout(DEADLINE_S), aclosing(jobs.follow(reference)) as views:  # type: ignore[type-var]  # a generator
+        async for view in views:
+            if view.done_bytes:
+                return
+
+
 async def test_a_second_client_joins_and_the_file_is_fetched_once(hub: FaultyHub, tmp_path: Path) -> None:
     file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", gguf(3 << 20), Fault.SLOW, times=1)
     jobs = jobs_of(hub, tmp_path)
@@ -158,6 +165,39 @@ async def test_a_second_client_joins_and_the_file_is_fetched_once(hub: FaultyHub
     assert [views[-1].phase for views in both] == [PullPhase.SUCCESS] * 2
     # One header is not read: the machine's memory is unknown here.
     assert file.sent == len(file.content) + 16
+    await jobs.close()
+
+
+@pytest.mark.parametrize(
+    "second", [f"{REPOSITORY}:Q4_K_M", f"hf.co/{REPOSITORY}", f"{REPOSITORY}:tiny-Q4_K_M.gguf", f" {REPOSITORY}"]
+)
+async def test_another_reference_to_the_same_file_joins_as_one_job(hub: FaultyHub, tmp_path: Path, second: str) -> None:
+    file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", gguf(3 << 20), Fault.SLOW, times=1)
+    jobs = jobs_of(hub, tmp_path)
+    await until_bytes_came(jobs, REPOSITORY)
+    both = await asyncio.gather(last_of(jobs, REPOSITORY), last_of(jobs, second))
+    assert [views[-1].phase for views in both] == [PullPhase.SUCCESS] * 2
+    assert both[0][-1].name == both[1][-1].name
+    figures = [view.done_bytes for view in both[1]]
+    assert figures == sorted(figures)
+    assert figures[-1] == len(file.content)
+    assert file.sent == len(file.content) + 16
+    assert [path.read_bytes() for path in ggufs_in(tmp_path)] == [file.content]
+    await jobs.close()
+
+
+async def test_a_joined_pull_is_cancelled_with_the_one_it_joined(hub: FaultyHub, tmp_path: Path) -> None:
+    hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", gguf(3 << 20), Fault.STALLS)
+    jobs = jobs_of(hub, tmp_path)
+    joined = f"{REPOSITORY}:Q4_K_M"
+    await until_bytes_came(jobs, REPOSITORY)
+    first = asyncio.create_task(last_of(jobs, REPOSITORY))
+    async with asyncio.timeout(DEADLINE_S):
+        async for view in jobs.follow(joined):
+            if view.phase is PullPhase.DOWNLOADING:
+                assert jobs.cancel(joined)
+        assert (await first)[-1].phase is PullPhase.CANCELLED
+    assert {view.phase for view in jobs.states()} == {PullPhase.CANCELLED}
     await jobs.close()
 
 

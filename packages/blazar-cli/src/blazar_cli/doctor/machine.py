@@ -1,5 +1,6 @@
 """The machine around it: the port, the daemon, memory, the uv program."""
 
+import shlex
 import shutil
 import socket
 import sys
@@ -69,7 +70,9 @@ def check_memory(models: tuple[ModelRow, ...]) -> Iterator[Finding]:
     for row in models:
         if row.size_bytes > memory.total:
             found = f"its weights ({human_bytes(row.size_bytes)}) are larger than this machine's memory"
-            yield warn(f"model {row.name}", found, f"See `blazar fit {row.name}`; a smaller quantisation may fit.")
+            yield warn(
+                f"model {row.name}", found, f"See `blazar fit {shlex.quote(row.name)}`; a smaller quantisation may fit."
+            )
 
 
 def check_tools() -> Finding:

@@ -1,6 +1,7 @@
 """What the rows point at: engine binaries and model files."""
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 
@@ -56,14 +57,18 @@ def check_models(models: tuple[ModelRow, ...]) -> Iterator[Finding]:
 
 def _model(row: ModelRow) -> Finding:
     what = f"model {row.name}"
-    forget = f"Put it back, or forget the row: `blazar models rm {row.name}`."
+    forget = f"Put it back, or forget the row: `blazar models rm {shlex.quote(row.name)}`."
     missing = [path for path in row.shards if not path.is_file()]
+    if missing and missing[0].exists():
+        kind = "a directory" if missing[0].is_dir() else "a pipe, a socket or a device"
+        return bad(what, f"its file is {kind} now, not a file: {missing[0]}", forget)
     if missing:
         return bad(what, f"its file is gone: {missing[0]}", forget)
     size = sum(path.stat().st_size for path in row.shards)
     if size != row.size_bytes:
+        again = shlex.join(["blazar", "models", "add", str(row.path), "--name", row.name])
         found = f"its size is {human_bytes(size)}, and was {human_bytes(row.size_bytes)} when it was added"
-        return warn(what, found, f"If that is meant, read it again: `blazar models add {row.path} --name {row.name}`.")
+        return warn(what, found, f"If that is meant, read it again: `{again}`.")
     try:
         prediction = would_load(read_metadata_file(row.path))
     except GgufError as error:

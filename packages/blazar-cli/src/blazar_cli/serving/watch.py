@@ -83,7 +83,8 @@ class EditWatch:
             case ConfigInvalid() as error:
                 _log.warning("the configuration was edited and is not valid, the former one stays in force:\n%s", error)
             case Reload(settings, changed, needs_restart):
-                _log.info("configuration read again; changed: %s", ", ".join(changed) or "nothing")
+                if changed or forced:
+                    _log.info("configuration read again; changed: %s", ", ".join(changed) or "nothing")
                 if needs_restart:
                     _log.warning("%s will take effect at the next start of the daemon", ", ".join(needs_restart))
                 self._on_settings(settings)

@@ -1,6 +1,7 @@
 """Refusals about who asks: no key, a wrong one, one that may not, one that has used up its share."""
 
 from blazar_routing.errors.base import LaneError, quoted_list
+from blazar_routing.errors.shell import in_shell
 
 
 class KeyMissing(LaneError):
@@ -132,7 +133,7 @@ class KeyNameTaken(LaneError):
         self.name = name
         super().__init__(
             f"there is a key named '{name}' already. Choose another name, or give that key a new secret with "
-            f"`blazar keys rotate {name}`."
+            f"`blazar keys rotate {in_shell(name)}`."
         )
 
 

@@ -1,6 +1,7 @@
 """Refusals and failures about engines: none installed, a failed load, a death."""
 
 from blazar_routing.errors.base import LaneError, indented_tail
+from blazar_routing.errors.shell import in_shell, in_toml
 
 SUPPORTED_KINDS = "llamacpp, mistralrs, sglang, sdcpp, whisper, mlx"
 
@@ -67,7 +68,7 @@ class EngineMissing(LaneError):
             advice = "Register a newer build with `blazar engine add-local PATH`."
         elif chosen is not None and chosen not in kinds:
             why = f"its setting engine = '{chosen}' does not go with {shape}, which needs {wanted}"
-            advice = f'Take `engine` out of [models."{model}"] in the configuration, or set it to {wanted}.'
+            advice = f"Take `engine` out of [models.{in_toml(model)}] in the configuration, or set it to {wanted}."
         else:
             why = f"{shape} needs {wanted}, and none is installed"
             advice = _ADVICE_WITHOUT_ENGINE[kinds[0]]
@@ -141,8 +142,8 @@ class LoadTimeout(LaneError):
         self.tail = tail
         super().__init__(
             f"model '{model}' was not ready within {seconds:g} s and was stopped. "
-            f'Raise `load_timeout_secs` under [models."{model}"] if the disk is slow, '
-            f"or look at `blazar logs {model}`.{indented_tail(tail)}"
+            f"Raise `load_timeout_secs` under [models.{in_toml(model)}] if the disk is slow, "
+            f"or look at `blazar logs {in_shell(model)}`.{indented_tail(tail)}"
         )
 
 
@@ -158,7 +159,8 @@ class EngineCrashed(LaneError):
         self.tail = tail
         super().__init__(
             f"the engine of model '{model}' died while answering ({how}); the answer is incomplete. "
-            f"Send the request again; if it happens again, look at `blazar logs {model}`.{indented_tail(tail)}"
+            f"Send the request again; if it happens again, look at `blazar logs {in_shell(model)}`."
+            f"{indented_tail(tail)}"
         )
 
 
@@ -173,7 +175,7 @@ class EngineUnreachable(LaneError):
         self.reason = reason
         super().__init__(
             f"the connection to the engine of model '{model}' broke: {reason}; the answer is incomplete. "
-            f"Send the request again; if it happens again, look at `blazar logs {model}`."
+            f"Send the request again; if it happens again, look at `blazar logs {in_shell(model)}`."
         )
 
 
@@ -188,7 +190,7 @@ class EngineStalled(LaneError):
         super().__init__(
             f"the engine of model '{model}' sent nothing for {seconds:g} s and showed no progress; it was replaced, "
             "and the second try went the same way. "
-            f"Look at `blazar logs {model}`; `child_header_timeout_secs` sets the limit (0 turns it off)."
+            f"Look at `blazar logs {in_shell(model)}`; `child_header_timeout_secs` sets the limit (0 turns it off)."
         )
 
 
@@ -205,6 +207,6 @@ class BreakerOpen(LaneError):
         self.retry_after_s = max(1, round(wait_s))
         super().__init__(
             f"the engine of model '{model}' died {crashes} times in a row; the next start is tried in "
-            f"{self.retry_after_s} s. Look at `blazar logs {model}`, or start it at once with "
-            f"`blazar stop {model}` and a new request.{indented_tail(tail)}"
+            f"{self.retry_after_s} s. Look at `blazar logs {in_shell(model)}`, or start it at once with "
+            f"`blazar stop {in_shell(model)}` and a new request.{indented_tail(tail)}"
         )

@@ -1,6 +1,7 @@
 """Refusals about a model: its name, its file, its memory."""
 
 from blazar_routing.errors.base import LaneError, quoted_list
+from blazar_routing.errors.shell import in_shell
 
 
 class ModelNotFound(LaneError):
@@ -31,7 +32,7 @@ class ModelFileMissing(LaneError):
         self.path = path
         super().__init__(
             f"the file of model '{model}' is gone: {path}. "
-            f"Put it back, or remove the row with `blazar models rm {model}` "
+            f"Put it back, or remove the row with `blazar models rm {in_shell(model)}` "
             "and add the file where it is now with `blazar models add PATH`."
         )
 
@@ -41,13 +42,13 @@ class ModelUnreadable(LaneError):
 
     code = "model-unreadable"
 
-    def __init__(self, *, path: str, reason: str) -> None:
+    def __init__(self, *, path: str, reason: str, advice: str | None = None) -> None:
         self.path = path
         self.reason = reason
-        super().__init__(
-            f"{path} cannot be served: {reason}. "
+        what_to_do = advice or (
             "Check that the download is complete (size and sha256 against its source) and fetch it again if not."
         )
+        super().__init__(f"{path} cannot be served: {reason}. {what_to_do}")
 
 
 class ModelDoesNotFit(LaneError):

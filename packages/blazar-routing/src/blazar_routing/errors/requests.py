@@ -1,6 +1,7 @@
 """Refusals about the request itself, whichever dialect it came in."""
 
 from blazar_routing.errors.base import LaneError
+from blazar_routing.errors.shell import in_shell, in_toml
 
 
 class InvalidRequest(LaneError):
@@ -67,7 +68,8 @@ def _more_room(model: str, needed: int, trained: int | None) -> str:
         return f"choose a model with a longer context: this one was trained for {trained} tokens"
     wanted = -(-needed * 5 // 4 // 1024) * 1024
     ctx = wanted if trained is None else min(wanted, trained)
-    return f'set `ctx = {ctx}` under [models."{model}"] in config.toml and unload the model: `blazar stop {model}`'
+    table = f"[models.{in_toml(model)}]"
+    return f"set `ctx = {ctx}` under {table} in config.toml and unload the model: `blazar stop {in_shell(model)}`"
 
 
 class UnsupportedEndpoint(LaneError):

@@ -32,6 +32,7 @@ from blazar_supervisor.pulls.addresses import AddressPolicy, ForbiddenAddress
 from blazar_supervisor.pulls.answers import Answer, Failing, Misfit, read_answer, refuse_web_page
 from blazar_supervisor.pulls.connection import Origin
 from blazar_supervisor.pulls.file_lock import file_lock
+from blazar_supervisor.pulls.network_words import reason_of
 from blazar_supervisor.pulls.partial_file import PartialFile, no_room
 from blazar_supervisor.pulls.parts import CHUNK, Identity, plan_requests
 from blazar_supervisor.pulls.patience import Patience
@@ -303,12 +304,12 @@ class _Run:
                 failures += 1
                 if self._never_reached(error) and failures > self._patience.attempts_to_reach:
                     raise PullFailed(
-                        f"{self._wanted.url} cannot be reached: {_reason(error)}. Check the network and the address; "
+                        f"{self._wanted.url} cannot be reached: {reason_of(error)}. Check the network and the address; "
                         "`[sources]` in the configuration names a mirror."
                     ) from error
                 if failures > self._patience.attempts:
                     raise PullFailed(
-                        f"fetching {self._wanted.url} failed {failures} times in a row: {_reason(error)}. "
+                        f"fetching {self._wanted.url} failed {failures} times in a row: {reason_of(error)}. "
                         "What has arrived is kept; run the same command again to go on."
                     ) from error
                 self._origin.forget()
@@ -364,9 +365,3 @@ def _hash_of(path: Path, size: int | None) -> tuple[int, str] | None:
             return found, hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "the server went silent"
-    return str(error) or type(error).__name__

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from blazar_routing.errors import PullFailed, PullNotFound, PullRefused
+from blazar_supervisor.pulls.network_words import reason_of
 from blazar_supervisor.pulls.variants import RemoteFile
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -84,7 +85,7 @@ class Hub:
             ) from error
         except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
             raise PullFailed(
-                f"{self.endpoint} does not list {repository}: {_reason(error)}. Try again later, or set HF_ENDPOINT "
+                f"{self.endpoint} does not list {repository}: {reason_of(error)}. Try again later, or set HF_ENDPOINT "
                 "(or `hub` in [sources] of config.toml) to a mirror."
             ) from error
         files = tuple(
@@ -103,8 +104,3 @@ def find_hub(configured: str | None, environ: Mapping[str, str]) -> Hub:
     """Return the hub: the configured one, else ``HF_ENDPOINT``, else the public one; with ``HF_TOKEN``."""
     endpoint = configured or environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT
     return Hub(endpoint.rstrip("/"), environ.get("HF_TOKEN") or None)
-
-
-def _reason(error: Exception) -> str:
-    first = str(error).strip().splitlines()
-    return first[0].rstrip(".") if first else type(error).__name__

@@ -1,11 +1,18 @@
-"""Pulls that live in the daemon: they go on when their client leaves, and a second client joins the first."""
+"""Pulls that live in the daemon: they go on when their client leaves, and a second client joins the first.
+
+Two references can mean one file (``owner/repository`` and ``owner/repository:Q4_K_M``, a short name, the address of
+the file). That shows once both are planned: then the later one joins the earlier, shows its figures, and is cancelled
+with it. It becomes a row of its own only where the names differ, and then without fetching anything.
+"""
 
 import asyncio
 import itertools
 import logging
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from blazar_routing.errors import InternalError, LaneError, PullFailed
@@ -72,16 +79,40 @@ Work = Callable[[str, Telling], Awaitable[str]]
 """Pulls and registers a reference, and returns the row's name."""
 
 
-class PullJob:
-    """One pull."""
+class _Joins(Exception):
+    """Another pull fetches the very files."""
 
-    def __init__(self, reference: str) -> None:
+    def __init__(self, other: "PullJob") -> None:
+        self.other = other
+        super().__init__(other.view.reference)
+
+
+class PullJob:
+    """One pull.
+
+    Args:
+        reference: What was asked for.
+        earlier: Returns the pull in progress that fetches a file already, or ``None``.
+    """
+
+    def __init__(self, reference: str, earlier: "Callable[[PullJob, Path], PullJob | None]") -> None:
         self.view = PullView(reference)
         self.task: asyncio.Task[None] | None = None
+        self.target: Path | None = None
+        self.joined: PullJob | None = None
+        self._earlier = earlier
         self._changed = asyncio.Event()
 
     def planned(self, plan: PullPlan) -> None:
-        """Take the plan."""
+        """Take the plan.
+
+        Raises:
+            _Joins: Another pull does just that; nothing is to be fetched for this one.
+        """
+        target = plan.wanted[0].target
+        other = self._earlier(self, target)
+        if other is None:
+            self.target = target
         self._set(
             replace(
                 self.view,
@@ -92,6 +123,9 @@ class PullJob:
                 total_bytes=plan.total_bytes,
             )
         )
+        if other is not None:
+            self.joined = other
+            raise _Joins(other)
 
     def progress(self, done_bytes: int, total_bytes: int) -> None:
         """Take a figure. A download that had to begin again does not run backwards for those who watch."""
@@ -144,7 +178,7 @@ class PullJobs:
         if job is None or job.view.over:
             # At the end of the list, in the order of their starts.
             self._jobs.pop(key, None)
-            self._jobs[key] = job = PullJob(key)
+            self._jobs[key] = job = PullJob(key, self._fetching)
             job.task = asyncio.create_task(self._run(job), name=f"pull-{next(self._numbers)}")
             # One that is cancelled before its first step never runs, and still has to end for those who follow it.
             job.task.add_done_callback(lambda _: job.close())
@@ -162,8 +196,11 @@ class PullJobs:
     def cancel(self, reference: str) -> bool:
         """Stop a pull, named as it was asked for or as its row; return whether there was one. What has come stays."""
         for job in self._jobs.values():
-            if reference.strip() in {job.view.reference, job.view.name} and not job.view.over and job.task is not None:
-                job.task.cancel()
+            if reference.strip() in {job.view.reference, job.view.name} and not job.view.over:
+                # One that joined another ends with it.
+                for one in (job.joined, job):
+                    if one is not None and one.task is not None and not one.view.over:
+                        one.task.cancel()
                 return True
         return False
 
@@ -175,9 +212,31 @@ class PullJobs:
         if tasks:
             await asyncio.wait(tasks)
 
+    def _fetching(self, asking: PullJob, target: Path) -> PullJob | None:
+        return next((job for job in self._jobs.values() if job is not asking and _fetches(job, target)), None)
+
+    async def _do(self, job: PullJob) -> str:
+        """Do a pull's work, or what is left of it after the pull that it joined."""
+        while True:
+            try:
+                return await self._work(job.view.reference, job)
+            except _Joins as joins:
+                other = joins.other
+            _log.info("the pull of %s joins that of %s", job.view.reference, other.view.reference)
+            async for view in other.follow():
+                job.progress(view.done_bytes, view.total_bytes)
+            job.joined = None
+            if other.view.phase is PullPhase.CANCELLED:
+                # Cancelled with it: the task's end says so, as it does for the other.
+                raise asyncio.CancelledError
+            if other.view.error is not None:
+                raise other.view.error
+            if other.view.name is not None and job.view.name in {None, other.view.name}:
+                return other.view.name
+
     async def _run(self, job: PullJob) -> None:
         try:
-            name = await self._work(job.view.reference, job)
+            name = await self._do(job)
         except LaneError as error:
             _log.warning("pulling %s failed: %s", job.view.reference, error)
             job.finish(PullPhase.FAILED, error=error)
@@ -194,7 +253,10 @@ class PullJobs:
             del self._jobs[key]
 
 
+def _fetches(job: PullJob, target: Path) -> bool:
+    return job.target == target and not job.view.over
+
+
 def _cancelled(reference: str) -> PullFailed:
-    return PullFailed(
-        f"the pull of {reference} was cancelled. What has arrived is kept: `blazar pull {reference}` goes on with it."
-    )
+    again = f"blazar pull {shlex.quote(reference)}"
+    return PullFailed(f"the pull of {reference} was cancelled. What has arrived is kept: `{again}` goes on with it.")

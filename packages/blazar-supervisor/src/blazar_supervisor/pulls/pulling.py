@@ -1,6 +1,7 @@
 """From a name to files that are there: what it means, what of it is taken and why, and fetching that."""
 
 import asyncio
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -264,9 +265,9 @@ def _named(listing: Listing, offer: Offer, choice: str) -> Variant:
         )
     if len(found) > 1:
         paths = ", ".join(variant.files[0].path for variant in found)
+        first = shlex.quote(f"{listing.repository}:{found[0].files[0].path}")
         raise PullRefused(
-            f"'{choice}' is {len(found)} things in {listing.repository}: {paths}. "
-            f"Name one: `blazar pull {listing.repository}:{found[0].files[0].path}`."
+            f"'{choice}' is {len(found)} things in {listing.repository}: {paths}. Name one: `blazar pull {first}`."
         )
     return found[0]
 
@@ -275,9 +276,10 @@ def _nothing(listing: Listing, judged: Sequence[Judged], reason: str) -> str:
     smallest = next((one for one in judged if one.variant.complete), None)
     if smallest is None:
         return f"nothing of {listing.repository} can be fetched: {reason}. Choose another repository."
+    named = shlex.quote(f"{listing.repository}:{smallest.variant.label}")
     return (
         f"nothing of {listing.repository} was fetched: {reason}. {smallest.detail} "
-        f"To fetch one all the same, name it: `blazar pull {listing.repository}:{smallest.variant.label}`."
+        f"To fetch one all the same, name it: `blazar pull {named}`."
     ).replace("  ", " ")
 
 

@@ -1,5 +1,7 @@
 """Is the model there, and would the engine survive it? Blocks; called in a thread."""
 
+import os
+import re
 from pathlib import Path
 
 from blazar_gguf import FileKind, GgufError, GgufMeta, Prediction, read_metadata_file, would_load
@@ -29,7 +31,26 @@ def _header(path: Path) -> GgufMeta:
     try:
         return read_metadata_file(path)
     except GgufError as error:
-        raise ModelUnreadable(path=str(path), reason=str(error).removeprefix(f"{path}: ")) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str | os.PathLike[str], error: GgufError) -> ModelUnreadable:
+    """Return what is said of a file that cannot be read, with the one piece of advice that fits.
+
+    Args:
+        path: The file, or its address.
+        error: What its reader said.
+    """
+    text, advice = error.text.rstrip("."), None
+    if (match := _ADVICE.search(text)) is not None:
+        # That a download may be incomplete is what every such refusal says already, and how to tell.
+        advice = None if match["verb"] in {"Download", "Fetch"} else f"{match['advice']}."
+        text = text[: match.start()]
+    at = f" (at byte {error.offset:,})" if error.offset is not None else ""
+    return ModelUnreadable(path=os.fspath(path), reason=f"{text}{at}", advice=advice)
+
+
+_ADVICE = re.compile(r"\. (?P<advice>(?P<verb>Check|Convert|Download|Fetch|Give|Read|Rename|Update) .*)$")
 
 
 def _require_file(row: ModelRow, path: Path) -> None:
