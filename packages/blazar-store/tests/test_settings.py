@@ -393,3 +393,12 @@ def test_what_a_row_brings_along_stands_between_its_table_and_the_defaults() -> 
     m, other = settings.for_model("m", row), settings.for_model("other", row)
     assert (m.ctx_tokens, m.slots, m.gpu_layers) == (4096, 2, 3)
     assert (other.ctx_tokens, other.slots, other.gpu_layers) == (2048, 2, 3)
+
+
+@pytest.mark.parametrize(("given", "missing"), [("tls_cert", "tls_key"), ("tls_key", "tls_cert")])
+def test_certificate_and_key_come_together(given: str, missing: str) -> None:
+    with pytest.raises(ConfigInvalid) as refused:
+        parse_settings(f'port = 1\n{given} = "/f.pem"\n', path=Path("c"))
+    assert f"`{given}` is set and `{missing}` is not: https needs the certificate and its key. " in str(refused.value)
+    both = parse_settings('tls_cert = "/c.pem"\ntls_key = "/k.pem"\n', path=Path("c"))
+    assert (both.tls_cert, both.tls_key) == ("/c.pem", "/k.pem")

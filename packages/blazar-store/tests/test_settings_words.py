@@ -45,7 +45,9 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
     line = f"{setting.name} = {setting.example}\n"
     match setting.table:
         case "":
-            text = line
+            # One of the two is of no use without the other.
+            others = {"tls_cert": 'tls_key = "/k.pem"\n', "tls_key": 'tls_cert = "/c.pem"\n'}
+            text = line + others.get(setting.name, "")
         case "keys":
             others = {"name": 'name = "somebody"\n', "key": f'key = "{"k" * 20}"\n'}
             others.pop("key" if setting.name == "hash" else setting.name, None)
@@ -59,7 +61,16 @@ def test_description_is_a_sentence_and_the_example_is_accepted(row: object) -> N
 
 def test_only_what_is_read_once_needs_a_restart() -> None:
     once = [row.name for row in describe_settings() if row.needs_restart]
-    assert once == ["host", "port", "responses_keep_days", "responses_cap_mb", "model", "keep_alive_secs"]
+    assert once == [
+        "host",
+        "port",
+        "tls_cert",
+        "tls_key",
+        "responses_keep_days",
+        "responses_cap_mb",
+        "model",
+        "keep_alive_secs",
+    ]
     assert needs_restart("port")
     assert not needs_restart("idle_timeout_secs")
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +18,16 @@ from e2e.http import Client
 from e2e.waiting import eventually
 
 STOP_S = 60.0
-_LISTENS = re.compile(r"listens on (http://\S+)")
+_LISTENS = re.compile(r"listens on (https?://\S+)")
 
 
 class Daemon:
     """A running `blazar serve`."""
 
-    def __init__(self, home: Home, process: subprocess.Popen[bytes], output: Path) -> None:
+    def __init__(
+        self, home: Home, process: subprocess.Popen[bytes], output: Path, trust: ssl.SSLContext | None = None
+    ) -> None:
+        self.trust = trust
         self.home = home
         self.process = process
         self.output = output
@@ -32,7 +36,7 @@ class Daemon:
     @property
     def client(self) -> Client:
         """A client of its TCP address."""
-        return Client(self.url)
+        return Client(self.url, trust=self.trust)
 
     def said(self) -> str:
         """Return what it printed on the terminal so far."""
@@ -131,10 +135,15 @@ def wait_until_listening(daemon: Daemon) -> None:
 
 @contextmanager
 def running_daemon(
-    home: Home, arguments: Sequence[str] = ANY_PORT, env: Mapping[str, str] | None = None
+    home: Home,
+    arguments: Sequence[str] = ANY_PORT,
+    env: Mapping[str, str] | None = None,
+    *,
+    trust: ssl.SSLContext | None = None,
 ) -> Iterator[Daemon]:
     """Run the daemon until the block ends; then it is stopped, or killed if it does not stop in time."""
     daemon = start_daemon(home, arguments, env)
+    daemon.trust = trust
     try:
         wait_until_listening(daemon)
         yield daemon

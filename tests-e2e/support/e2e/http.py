@@ -6,6 +6,7 @@ The official SDKs are used where a promise is about them; everything else is see
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,8 +78,9 @@ def content_of(events: list[Any]) -> str:
 class Client:
     """Calls to one address; a connection a call, so that calls from several threads do not meet."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
+        self._trust = trust
         self.url = url
         self.host = parts.hostname or "127.0.0.1"
         self.port = parts.port or 80
@@ -101,7 +103,10 @@ class Client:
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None
     ) -> Iterator[http.client.HTTPResponse]:
         """Make a call and hand out the answer while it arrives; leaving the block closes the connection."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)
+        if self._trust is None:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=TIMEOUT_S)
+        else:
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=TIMEOUT_S, context=self._trust)
         raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         sent = {"Content-Type": "application/json"} if raw is not None else {}
         try:

@@ -93,6 +93,7 @@ def resolve_address(
     environ: Mapping[str, str],
     config_host: str | None = None,
     config_port: int | None = None,
+    config_tls: bool = False,
 ) -> Address:
     """Return the address to use, by the order of this module.
 
@@ -102,11 +103,18 @@ def resolve_address(
         environ: The process environment.
         config_host: ``host`` of the configuration file if it is written there, else ``None``.
         config_port: ``port`` likewise.
+        config_tls: Whether the daemon of this configuration speaks https: then an address of this machine that is
+            written without a scheme means https.
 
     Raises:
         AddressInvalid: The value that decides cannot be read as an address.
     """
     address = _chosen(flag, environ, config_host, config_port)
+    if config_tls and (address.is_loopback or address.is_wildcard or address.source is AddressSource.CONFIG):
+        written = {AddressSource.FLAG: flag, AddressSource.BLAZAR_HOST: environ.get("BLAZAR_HOST")}
+        written[AddressSource.OLLAMA_HOST] = environ.get("OLLAMA_HOST")
+        if "://" not in (written.get(address.source) or ""):
+            address = replace(address, scheme="https")
     return address if port_flag is None else replace(address, port=port_flag)
 
 

@@ -9,7 +9,7 @@ import http.client
 import json
 import socket
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -20,6 +20,9 @@ from blazar_cli.overriding import override
 
 CONNECT_TIMEOUT_S = 0.9
 """A daemon that is down is reported within a second; a name that resolves to nothing takes what DNS takes."""
+
+TLS_TIMEOUT_S = 5.0
+"""The same where both sides have to greet each other first."""
 
 QUICK_TIMEOUT_S = 10.0
 """For calls that the daemon answers from memory."""
@@ -58,10 +61,20 @@ class DaemonClient:
         control_socket: The socket of the local data directory, or ``None``. It is tried first unless somebody asked
             for a daemon at a certain address.
         api_key: Sent over TCP; the control socket needs none, its caller is the owner.
+        own_certificate: The certificate of the daemon of this configuration, which is trusted as it is. Others are
+            checked against this machine's authorities, or those that ``SSL_CERT_FILE`` names.
     """
 
-    def __init__(self, address: Address, *, control_socket: Path | None, api_key: str | None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        control_socket: Path | None,
+        api_key: str | None,
+        own_certificate: Path | None = None,
+    ) -> None:
         self.address = address
+        self._own_certificate = own_certificate
         self.api_key = api_key
         self._control_socket = None if address.names_a_daemon else control_socket
 
@@ -166,9 +179,7 @@ class DaemonClient:
                 local.close()
             else:
                 return local
-        secure = self.address.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        remote = kind(self.address.dial_host, self.address.port, timeout=CONNECT_TIMEOUT_S)
+        remote = self._remote()
         try:
             remote.connect()
         except OSError as error:
@@ -176,6 +187,19 @@ class DaemonClient:
             local_only = self.address.is_loopback or self.address.is_wildcard
             raise DaemonDown(url=self.url, reason=_reason(error), local=local_only) from error
         return remote
+
+    def _remote(self) -> http.client.HTTPConnection:
+        host, port = self.address.dial_host, self.address.port
+        if self.address.scheme != "https":
+            return http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+        # Most commands never come here, and it takes as long to import as they take to run.
+        import ssl
+
+        trust = ssl.create_default_context()
+        if self._own_certificate is not None:
+            with suppress(OSError):
+                trust.load_verify_locations(self._own_certificate)
+        return http.client.HTTPSConnection(host, port, timeout=TLS_TIMEOUT_S, context=trust)
 
     def _json(self, path: str, response: http.client.HTTPResponse) -> JsonObject:
         try:
@@ -237,6 +261,14 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, http.client.IncompleteRead):
         return "the answer was cut off"
+    verdict = getattr(error, "verify_message", None)
+    if verdict:
+        return (
+            f"its certificate is not trusted ({verdict}); name the authority's file in SSL_CERT_FILE, or reach it "
+            "under the name that the certificate is for"
+        )
+    if type(error).__name__ == "SSLError":
+        return "it does not speak https; write the address with http://"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__

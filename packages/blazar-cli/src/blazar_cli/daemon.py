@@ -35,6 +35,7 @@ from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_le
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
 from blazar_cli.serving.loop_lag import LoopLag
 from blazar_cli.serving.state import DaemonState
+from blazar_cli.serving.tls import Tls, choose_tls
 from blazar_cli.serving.usage_flush import UsageFlush
 from blazar_cli.serving.watch import EditWatch
 from blazar_gateway import create_app, create_runner
@@ -63,16 +64,40 @@ _CONNECTIONS_END_S = 3.0
 """After the engines have stopped, what a connection may still take to say so to its client."""
 
 
-def run_daemon(directories: Directories, layout: Layout, address: Address) -> None:
+def run_daemon(
+    directories: Directories,
+    layout: Layout,
+    address: Address,
+    *,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+) -> None:
     """Serve until SIGTERM, SIGINT or ``blazar stop --daemon``. Blocks.
 
+    Args:
+        directories: Where configuration and data are.
+        layout: Of the data directory.
+        address: Where to listen.
+        tls_cert: A certificate to serve https with, in the place of the configured one.
+        tls_key: Its key.
+
     Raises:
+        TlsIncomplete: There is a certificate without its key, or the other way round.
+        TlsUnusable: They cannot be used.
         BindConflict: Another program has the address.
         BindRefused: The address is not one that can be listened on.
         StoreError: The configuration is invalid, the data directory in use or unusable.
     """
     environment = read_ollama_defaults(os.environ)
     settings = SettingsWatch(directories.config_file, below=as_settings(environment))
+    files = choose_tls(
+        cert_flag=tls_cert,
+        key_flag=tls_key,
+        cert_setting=settings.settings.tls_cert,
+        key_setting=settings.settings.tls_key,
+    )
+    tls = None if files is None else Tls(files)
+    address = replace(address, scheme="http" if tls is None else "https")
     env_keys = parse_env_keys(os.environ.get(VARIABLE, ""))
     layout.prepare()
     with acquire_lock(layout, pid=os.getpid(), started_at=time.time()) as lock:
@@ -80,7 +105,7 @@ def run_daemon(directories: Directories, layout: Layout, address: Address) -> No
         with daemon_logging(layout.daemon_log, level=settings.settings.log_level):
             try:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                    runner.run(_Daemon(layout, settings, address, lock, env_keys, environment).run())
+                    runner.run(_Daemon(layout, settings, address, lock, env_keys, tls, environment).run())
             except (CliError, StoreError) as error:
                 _log.error("the daemon did not start: %s", error)
                 raise
@@ -103,6 +128,7 @@ class _Daemon:
     address: Address
     lock: DataDirLock
     env_keys: tuple[KeyEntry, ...]
+    tls: Tls | None
     environment: tuple[EnvDefault, ...]
 
     async def run(self) -> None:
@@ -159,6 +185,8 @@ class _Daemon:
         preload = host.preload(_wanted(self.settings.settings, catalogue))
         for work in (lag.run(), watch.run(), rows.unload_outdated(), usage.run(), host.watch_hints(), preload):
             await stack.enter_async_context(_background(work))
+        if self.tls is not None:
+            await stack.enter_async_context(_background(self.tls.watch()))
         memory = await self._response_memory(stack)
         pulls = PullJobs(_pulling(self.layout, self.settings, catalogue, watch))
         stack.push_async_callback(pulls.close)
@@ -180,7 +208,7 @@ class _Daemon:
         public[PULLS] = private[PULLS] = pulls
         control = open_control_socket(self.layout.control_socket)
         stack.callback(self.layout.control_socket.unlink, missing_ok=True)
-        async with _served(private, [control]), _served(public, listeners) as sites:
+        async with _served(private, [control]), _served(public, listeners, self.tls) as sites:
             self._announce(address, catalogue, guarded=bool(admission.keyring))
             await state.stopping.wait()
             _log.info("stopping: no new connections; requests in flight may finish")
@@ -223,11 +251,14 @@ class _Daemon:
 
 
 @asynccontextmanager
-async def _served(app: web.Application, listeners: list[socket.socket]) -> AsyncIterator[tuple[web.SockSite, ...]]:
+async def _served(
+    app: web.Application, listeners: list[socket.socket], tls: Tls | None = None
+) -> AsyncIterator[tuple[web.SockSite, ...]]:
     runner = create_runner(app)
     await runner.setup()
+    context = None if tls is None else tls.context
     try:
-        sites = tuple(web.SockSite(runner, listener) for listener in listeners)
+        sites = tuple(web.SockSite(runner, listener, ssl_context=context) for listener in listeners)
         for site in sites:
             await site.start()
         yield sites

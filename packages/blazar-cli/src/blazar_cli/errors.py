@@ -4,7 +4,7 @@
 
     CliError
     ├── AddressInvalid, DaemonDown, NotBlazar, ApiRefused, AnswerBroken
-    ├── BindConflict, BindRefused, PlatformUnsupported
+    ├── BindConflict, BindRefused, TlsIncomplete, TlsUnusable, PlatformUnsupported
     ├── NotText, NotAModel, PathMissing, ModelfileInvalid, EngineInUse, EngineOrphaned
     ├── PartUnavailable, ExtraMissing
     ├── ServiceManagerMissing, ServiceManagerFailed
@@ -130,6 +130,30 @@ class BindRefused(CliError):
         self.address = address
         super().__init__(
             f"cannot listen on {address}: {reason}. Choose another address with `blazar serve --host HOST --port PORT`."
+        )
+
+
+class TlsIncomplete(CliError):
+    """A certificate without its key, or the other way round."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, *, given: str, missing: str) -> None:
+        super().__init__(
+            f"`{given}` was given without `{missing}`: https needs the certificate and its key. "
+            "Give both, or neither to serve http."
+        )
+
+
+class TlsUnusable(CliError):
+    """The files for https cannot be used."""
+
+    exit_code = ExitCode.CONFIG_INVALID
+
+    def __init__(self, *, cert: Path, key: Path, reason: str) -> None:
+        super().__init__(
+            f"https cannot be served with the certificate {cert} and the key {key}: {reason}. "
+            "Both must be PEM files that this user can read, belonging together, the key without a password."
         )
 
 

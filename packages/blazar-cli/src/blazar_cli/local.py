@@ -3,6 +3,7 @@
 import os
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -25,20 +26,32 @@ def here() -> tuple[Directories, Layout]:
 def find_address(directories: Directories, *, flag: str | None = None, port_flag: int | None = None) -> Address:
     """Return the address to listen on or to dial, by the order of ``blazar_cli.address``.
 
-    Only ``host`` and ``port`` are read from the configuration file, and leniently: a mistake elsewhere in it must
-    not keep anybody from asking the running daemon what is wrong.
+    Only ``host``, ``port`` and whether it speaks https are read from the configuration file, and leniently: a mistake
+    elsewhere in it must not keep anybody from asking the running daemon what is wrong.
     """
-    host, port = _configured(directories.config_file)
-    return resolve_address(flag=flag, port_flag=port_flag, environ=os.environ, config_host=host, config_port=port)
-
-
-def _configured(config_file: Path) -> tuple[str | None, int | None]:
-    try:
-        settings = tomllib.loads(read_plain_file(config_file).decode())
-    except (OSError, ValueError):
-        return None, None
+    settings = _configured(directories.config_file)
     host, port = settings.get("host"), settings.get("port")
-    return host if isinstance(host, str) else None, port if isinstance(port, int) else None
+    return resolve_address(
+        flag=flag,
+        port_flag=port_flag,
+        environ=os.environ,
+        config_host=host if isinstance(host, str) else None,
+        config_port=port if isinstance(port, int) else None,
+        config_tls=_certificate(settings) is not None,
+    )
+
+
+def _configured(config_file: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(read_plain_file(config_file).decode())
+    except (OSError, ValueError):
+        return {}
+
+
+def _certificate(settings: Mapping[str, object]) -> Path | None:
+    """Return the certificate that the daemon of this configuration shows, if it speaks https."""
+    cert = settings.get("tls_cert")
+    return Path(cert).expanduser() if isinstance(cert, str) and settings.get("tls_key") else None
 
 
 def connect(flag: str | None = None) -> DaemonClient:
@@ -46,7 +59,10 @@ def connect(flag: str | None = None) -> DaemonClient:
     directories, layout = here()
     address = find_address(directories, flag=flag)
     return DaemonClient(
-        address, control_socket=layout.find_control_socket(), api_key=os.environ.get("BLAZAR_API_KEY") or None
+        address,
+        control_socket=layout.find_control_socket(),
+        api_key=os.environ.get("BLAZAR_API_KEY") or None,
+        own_certificate=_certificate(_configured(directories.config_file)),
     )
 
 

@@ -6,14 +6,24 @@ description is the one sentence of documentation that the reference, the schema 
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, Field, Strict, ValidationInfo, field_validator
 from pydantic.config import JsonDict
 
 from blazar_store.names import fold_name
 from blazar_store.settings_keys import KeyEntry, each_once
 from blazar_store.settings_models import DAY_S, YEAR_S, ModelKnobs, ModelSettings, ModelTable, knobs_of
 from blazar_store.settings_preload import PreloadEntry, each_model_once
-from blazar_store.settings_values import BaseUrl, BaseUrls, HostName, HostNames, ModelName, Origins, Table
+from blazar_store.settings_values import (
+    BaseUrl,
+    BaseUrls,
+    ComeTogether,
+    FilePath,
+    HostName,
+    HostNames,
+    ModelName,
+    Origins,
+    Table,
+)
 
 
 def _one_spelling(value: dict[str, ModelTable]) -> dict[str, ModelTable]:
@@ -75,6 +85,19 @@ class Settings(Table):
     )
     allowed_hosts: HostNames = Field(
         default=(), description="Host names under which the gateway may be addressed besides its own."
+    )
+    tls_cert: FilePath | None = Field(
+        default=None,
+        examples=["/etc/blazar/fullchain.pem"],
+        description="The certificate (PEM, its chain included) with which the gateway speaks https; needs `tls_key`.",
+        json_schema_extra=_RESTART,
+    )
+    tls_key: FilePath | None = Field(
+        default=None,
+        examples=["/etc/blazar/privkey.pem"],
+        description="Its private key (PEM, without a password). Renewed files are taken up by themselves.",
+        json_schema_extra=_RESTART,
+        validate_default=True,
     )
     idle_timeout_secs: int = Field(
         default=1800, ge=0, le=YEAR_S, description="Seconds without a request until a model is unloaded; 0 is never."
@@ -169,6 +192,17 @@ class Settings(Table):
     preload: Annotated[tuple[PreloadEntry, ...], Strict(strict=False), AfterValidator(each_model_once)] = Field(
         default=(), description="What the daemon loads when it starts.", json_schema_extra=_RESTART
     )
+
+    @field_validator("tls_key")
+    @classmethod
+    def _both_or_neither(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "tls_cert" in info.data and (value is None) != (info.data["tls_cert"] is None):
+            missing, given = ("tls_key", "tls_cert") if value is None else ("tls_cert", "tls_key")
+            raise ComeTogether(
+                f"`{given}` is set and `{missing}` is not: https needs the certificate and its key. "
+                f"Set `{missing}` too, or take `{given}` out to serve http."
+            )
+        return value
 
     def for_model(self, name: str, row: ModelSettings | None = None) -> ModelKnobs:
         """Return what holds for the row ``name``: its own table first, then ``[defaults]``, then the global ones.

@@ -16,6 +16,7 @@ from blazar_store.files import read_plain_file
 from blazar_store.settings_fields import Settings, Sources
 from blazar_store.settings_models import ModelSettings, ModelTable
 from blazar_store.settings_request import RequestParameters
+from blazar_store.settings_values import ComeTogether
 from blazar_store.settings_words import expectation, tables
 from blazar_store.toml_lines import KeyPath, line_of, locate_keys
 
@@ -115,6 +116,8 @@ def _problems(error: ValidationError, data: Mapping[str, Any], lines: dict[KeyPa
             message = f"`{_dotted(path)}` must have a `{fault['loc'][-1]}`."
         elif fault["loc"][-1] == "[key]":
             message = f"[{_dotted(path)}] cannot be the name of a model: {fault['ctx']['error']}."
+        elif fault["type"] == "value_error" and isinstance(fault["ctx"]["error"], ComeTogether):
+            message = str(fault["ctx"]["error"])
         else:
             own_check = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else None
             message = _wrong(path, _at(data, path), own_check)

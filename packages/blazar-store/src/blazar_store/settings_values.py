@@ -67,6 +67,10 @@ def _host_name(value: str) -> str:
     raise ValueError("a host name or address without scheme, path or spaces")
 
 
+class ComeTogether(ValueError):
+    """Two settings of which one is useless without the other; the text stands alone."""
+
+
 def _absolute_path(value: str) -> str:
     if value.startswith("~/") or Path(value).is_absolute():
         return value
