@@ -1,9 +1,10 @@
 """Reading streams as strict clients do: whole frames, and the order of events by each protocol's rules.
 
-Both checkers are state machines that raise ``AssertionError``; unit tests and tests over sockets use the same ones.
+The checkers are state machines that raise ``AssertionError``; unit tests and tests over sockets use the same ones.
 """
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -104,3 +105,173 @@ def response_items(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
     output = final["output"]
     assert isinstance(output, list)
     return output
+
+
+@dataclass(slots=True)
+class Said:
+    """One answer, however it was told.
+
+    Attributes:
+        text: The answer.
+        thinking: What was thought before.
+        calls: Name and arguments (an object) of each call, in order.
+        finish: The dialect's own word for why it ended.
+        events: How many events it came in, comments and pings left out; 1 for an answer in one piece.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    finish: str | None = None
+    events: int = 0
+
+
+def chat_chunks(body: bytes, *, usage: bool = False, index: int = 0) -> Said:
+    """Check a chat stream by OpenAI's rules and return one choice of it.
+
+    Args:
+        body: All of it, comments included.
+        usage: Whether usage was asked for.
+        index: The choice.
+    """
+    frames = [frame for frame in body.split(b"\n\n") if frame and not frame.startswith(b":")]
+    assert body.endswith(b"\n\n"), "the last frame is not whole"
+    assert frames.pop() == b"data: [DONE]", "the end marker is missing"
+    chunks = []
+    for frame in frames:
+        assert frame.startswith(b"data: {"), f"not a data frame: {frame!r}"
+        assert b"\n" not in frame, f"more than one line: {frame!r}"
+        chunks.append(json.loads(frame[6:]))
+    assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks)
+    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in chunks}) <= 1, "a head that changes"
+    if usage:
+        last = chunks.pop()
+        assert last["choices"] == []
+        assert last["usage"]["total_tokens"] == last["usage"]["prompt_tokens"] + last["usage"]["completion_tokens"]
+    assert not any(chunk.get("usage") for chunk in chunks), "usage that was not asked for, or not at the end"
+    said = Said(events=len(frames))
+    calls: dict[int, dict[str, str]] = {}
+    for chunk in chunks:
+        assert chunk["choices"], "no choices in a chunk: old clients read the first"
+        for choice in chunk["choices"]:
+            if choice["index"] == index:
+                assert said.finish is None, "a delta after the finish"
+                _add_delta(said, calls, choice["delta"])
+                said.finish = choice["finish_reason"]
+    assert list(calls) == list(range(len(calls))), "indices with gaps"
+    assert len({call["id"] for call in calls.values()}) == len(calls), "ids that are not unique"
+    said.calls = [(call["name"], json.loads(call["arguments"])) for call in calls.values()]
+    assert said.finish is not None, "no finish"
+    assert not calls or said.finish in {"tool_calls", "length"}
+    return said
+
+
+def _add_delta(said: Said, calls: dict[int, dict[str, str]], delta: dict[str, Any]) -> None:
+    said.text += delta.get("content") or ""
+    assert delta.get("reasoning_content") == delta.get("reasoning"), "reasoning under one name only"
+    said.thinking += delta.get("reasoning_content") or ""
+    for call in delta.get("tool_calls") or ():
+        arguments = call["function"].get("arguments", "")
+        assert isinstance(arguments, str)
+        if call["index"] in calls:
+            assert "id" not in call, "an id that is repeated"
+            assert "name" not in call["function"], "a name that is repeated"
+            calls[call["index"]]["arguments"] += arguments
+        else:
+            assert call["id"], "a call without an id"
+            assert call["type"] == "function"
+            calls[call["index"]] = {"id": call["id"], "name": call["function"]["name"], "arguments": arguments}
+
+
+def chat_answer(answer: dict[str, Any]) -> Said:
+    """Check an answer of OpenAI's chat in one piece."""
+    [choice] = answer["choices"]
+    message = choice["message"]
+    assert message.get("reasoning_content") == message.get("reasoning"), "reasoning under one name only"
+    calls = message.get("tool_calls") or []
+    assert len({call["id"] for call in calls}) == len(calls)
+    assert all(call["id"] and isinstance(call["function"]["arguments"], str) for call in calls)
+    return Said(
+        text=message["content"] or "",
+        thinking=message.get("reasoning_content") or "",
+        calls=[(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls],
+        finish=choice["finish_reason"],
+        events=1,
+    )
+
+
+def message_said(frames: list[dict[str, Any]]) -> Said:
+    """Check a stream by Anthropic's rules and return what it says."""
+    said = _of_blocks(message_blocks(frames), parsed=False)
+    said.finish = frames[-2]["delta"]["stop_reason"]
+    said.events = sum(frame["type"] != "ping" for frame in frames)
+    return said
+
+
+def message_answer(answer: dict[str, Any]) -> Said:
+    """Check Anthropic's answer in one piece."""
+    said = _of_blocks(answer["content"], parsed=True)
+    said.finish, said.events = answer["stop_reason"], 1
+    return said
+
+
+def _of_blocks(blocks: list[dict[str, Any]], *, parsed: bool) -> Said:
+    said = Said()
+    for block in blocks:
+        match block["type"]:
+            case "text":
+                assert block["text"], "an empty text block"
+                said.text += block["text"]
+            case "thinking":
+                said.thinking += block["thinking"]
+            case "tool_use":
+                assert block["input"] == {} or parsed
+                assert block["id"].startswith("toolu_")
+                said.calls.append((block["name"], block["input"] if parsed else json.loads(block["json"] or "{}")))
+            case kind:
+                raise AssertionError(f"a block of the kind {kind}")
+    return said
+
+
+def response_said(frames: list[dict[str, Any]]) -> Said:
+    """Check a stream by the rules of the Responses API and return what it says."""
+    said = response_answer({**frames[-1]["response"], "output": response_items(frames)})
+    said.events = len(frames)
+    return said
+
+
+def response_answer(response: dict[str, Any]) -> Said:
+    """Check a response in one piece."""
+    said = Said(finish=response["status"], events=1)
+    for item in response["output"]:
+        match item["type"]:
+            case "message":
+                said.text += "".join(part["text"] for part in item["content"])
+            case "reasoning":
+                said.thinking += "".join(part["text"] for part in item["content"])
+            case "function_call":
+                assert item["id"] != item["call_id"]
+                said.calls.append((item["name"], json.loads(item["arguments"])))
+            case kind:
+                raise AssertionError(f"an item of the type {kind}")
+    return said
+
+
+def chat_lines(lines: list[dict[str, Any]]) -> Said:
+    """Check the lines of Ollama's chat and return what they say; an answer in one piece is one line."""
+    said = Said(events=len(lines))
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    for line in lines:
+        message = line["message"]
+        assert message["role"] == "assistant"
+        assert line["created_at"].endswith("Z")
+        said.text += message["content"]
+        said.thinking += message.get("thinking", "")
+        for call in message.get("tool_calls", ()):
+            assert isinstance(call["function"]["arguments"], dict)
+            said.calls.append((call["function"]["name"], call["function"]["arguments"]))
+    last = lines[-1]
+    said.finish = last["done_reason"]
+    for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration", "eval_count"):
+        assert type(last[name]) is int, f"{name} is not a whole number"
+    return said

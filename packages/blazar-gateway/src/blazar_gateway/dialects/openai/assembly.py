@@ -244,5 +244,5 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
     def object(self) -> JsonObject:
-        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        function = {"name": self.name, "arguments": "".join(self.arguments) or "{}"}
         return {"type": "function", "function": function, "id": self.id}

@@ -22,9 +22,11 @@ _WRONG_FINISH = frozenset({"stop", "function_call"})
 class _Choice:
     """What is known of one choice."""
 
-    __slots__ = ("calls", "tags")
+    __slots__ = ("calls", "tags", "without_arguments")
 
     def __init__(self, new_call_id: Callable[[], str]) -> None:
+        # Calls of which nothing but the name has come.
+        self.without_arguments: set[int] = set()
         self.tags = ThinkTags()
         self.calls = CallPieces(new_call_id=new_call_id)
 
@@ -99,6 +101,10 @@ class DeltaRepair:
         finish = choice.get("finish_reason")
         pieces = self._split_text(state, delta, finished=finish is not None)
         pieces[-1] = self._with_calls(state, pieces[-1])
+        if finish is not None and finish != "length" and state.without_arguments:
+            # Clients parse them; of a call without arguments they are an empty object.
+            empty = [{"index": index, "function": {"arguments": "{}"}} for index in sorted(state.without_arguments)]
+            pieces[-1:] = [pieces[-1], {"tool_calls": empty}, {}]
         if finish in _WRONG_FINISH and state.calls.count:
             finish = "tool_calls"
         if len(pieces) == 1 and pieces[0] == delta:
@@ -150,6 +156,10 @@ class DeltaRepair:
         piece = state.calls.take(call)
         if self._one_call and piece.index > 0:
             return None
+        if piece.arguments:
+            state.without_arguments.discard(piece.index)
+        elif piece.begins:
+            state.without_arguments.add(piece.index)
         function = {**(call.get("function") or {}), "arguments": piece.arguments}
         if piece.begins:
             function["name"] = piece.name
