@@ -53,6 +53,7 @@ def test_name_may_be_given(name: str) -> None:
         pytest.param("a//b", "slashes", id="double slash"),
         pytest.param("a/", "slashes", id="trailing slash"),
         pytest.param("..\\x", "backslash", id="backslash"),
+        pytest.param("a,b", "',' for the end of a name: use '-' instead", id="comma"),
     ],
 )
 def test_name_is_refused_and_the_error_says_why(name: str, reason: str) -> None:

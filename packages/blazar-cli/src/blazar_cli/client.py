@@ -36,6 +36,7 @@ PS = "/api/ps"
 STATUS = "/api/daemon"
 LOGS = "/api/logs"
 STOP = "/api/stop"
+REFRESH = "/api/refresh"
 SHUTDOWN = "/api/shutdown"
 
 
@@ -94,6 +95,10 @@ class DaemonClient:
     def unload(self, model: str) -> bool:
         """Unload a model after the answers in progress; return whether it was loaded. Waits as long as that takes."""
         return bool(self.post(STOP, {"model": model}, read_timeout_s=None).get("stopped"))
+
+    def refresh(self) -> None:
+        """Have it look at the rows and the settings now; what has changed holds when this returns."""
+        self.post(REFRESH, {})
 
     def residents(self) -> list[JsonObject]:
         """Return what is loaded, as ``/api/ps`` lists it. Wakes nothing."""

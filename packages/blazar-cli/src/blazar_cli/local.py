@@ -3,16 +3,19 @@
 import os
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from blazar_cli.address import Address, resolve_address
 from blazar_cli.client import DaemonClient
+from blazar_cli.errors import CliError
 from blazar_store.directories import Directories, find_directories
 from blazar_store.files import read_plain_file
 from blazar_store.layout import Layout
+from blazar_store.store import Store
 
 
 def here() -> tuple[Directories, Layout]:
@@ -64,6 +67,23 @@ def connect(flag: str | None = None) -> DaemonClient:
         api_key=os.environ.get("BLAZAR_API_KEY") or None,
         own_certificate=_certificate(_configured(directories.config_file)),
     )
+
+
+@contextmanager
+def store_for_changes(layout: Layout) -> Iterator[Store]:
+    """Open the store; a running daemon knows of what was changed in it when the context has ended in order."""
+    with Store(layout) as store:
+        yield store
+    tell_daemon()
+
+
+def tell_daemon() -> None:
+    """Have the daemon that runs on this user's data directory, if one does, look at what has just been changed."""
+    daemon = local_daemon()
+    if daemon is not None:
+        # It looks by itself within a second, whatever keeps it from answering now.
+        with suppress(CliError):
+            daemon.refresh()
 
 
 def local_daemon() -> DaemonClient | None:

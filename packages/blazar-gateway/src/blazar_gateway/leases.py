@@ -91,6 +91,8 @@ class Borrowed:
             raise self._verdict from None
         finally:
             self._gateway.traffic.leases -= 1
+            if kind is None and self._verdict is None:
+                self.lease.answered()
             self.lease.release()
 
     def _interrupt(self, verdict: LaneError | ChildStalled) -> None:

@@ -77,6 +77,9 @@ class Lease(Protocol):
         Waits briefly for a dying process to be noticed, so that a death is told from a mere disconnect.
         """
 
+    def answered(self) -> None:
+        """Note that the child has served this request to its end; ``release`` follows."""
+
     def release(self) -> None:
         """Give the slot back."""
 
@@ -544,6 +547,9 @@ class Daemon(Protocol):
         Raises:
             LaneError: There is no such log.
         """
+
+    async def refresh(self) -> None:
+        """Look at the rows and the settings now, and return once what has changed holds."""
 
     def shutdown(self) -> None:
         """Begin an orderly stop."""

@@ -35,6 +35,15 @@ async def test_shutdown_is_for_the_owner(host: ReadyHost) -> None:
         assert (answer.status, daemon.stopped) == (202, 1)
 
 
+async def test_reading_the_files_again_is_for_the_owner(host: ReadyHost) -> None:
+    daemon = RecordingDaemon()
+    async with serve(host, daemon=daemon) as served:
+        assert (await fetch(served.port, "POST", "/api/refresh", {})).status == 403
+    async with serve(host, daemon=daemon, control=True) as served:
+        assert (await fetch(served.port, "POST", "/api/refresh", {})).status == 200
+    assert daemon.refreshed == 1
+
+
 async def test_logs_are_for_the_owner(host: ReadyHost) -> None:
     async with serve(host) as served:
         assert (await fetch(served.port, "GET", "/api/logs")).status == 403

@@ -25,7 +25,8 @@ def check_model_name(name: str) -> None:
     """Check that ``name`` may be given to a model row.
 
     ``#`` separates a replica's number (``model#2``) and ``@vision`` and ``@embed`` mark companion instances, so
-    none of them can be part of a name. Slashes, colons, spaces inside, any script and any case are fine.
+    none of them can be part of a name; nor can a comma, at which llama-server splits its alias. Slashes, colons,
+    spaces inside, any script and any case are fine.
 
     Raises:
         NameReserved: It may not; the error says what stands in the way.
@@ -50,6 +51,8 @@ def _objection(name: str) -> str | None:
     for mark in _MARKS:
         if mark in folded:
             return f"'{mark}' is reserved for companion instances of a model"
+    if "," in name:
+        return "engines take ',' for the end of a name: use '-' instead"
     if "\\" in name:
         return "it contains a backslash"
     if any(part in {"", ".", ".."} for part in name.split("/")):

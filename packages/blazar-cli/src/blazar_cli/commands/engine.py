@@ -6,7 +6,7 @@ import rich_click as click
 
 from blazar_cli.commands.options import json_option
 from blazar_cli.errors import EngineInUse, EngineOrphaned
-from blazar_cli.local import here, local_daemon
+from blazar_cli.local import here, local_daemon, store_for_changes
 from blazar_cli.output import Column, show_json, show_table
 from blazar_store.layout import Layout
 from blazar_store.store import Store
@@ -33,7 +33,7 @@ def add_local(*, path: Path, as_json: bool) -> None:
     stays where it is.
     """
     _, layout = here()
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         row = register_local(store, path)
         models = store.list_models()
     if as_json:
@@ -79,7 +79,7 @@ def use(*, tag: str, as_json: bool) -> None:
     New loads use it; models that are loaded stay on theirs until they are unloaded.
     """
     _, layout = here()
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         row = store.set_active_engine(tag)
     if as_json:
         show_json(as_plain(row))
@@ -94,7 +94,7 @@ def remove(*, tag: str, as_json: bool) -> None:
     """Forget an engine; a binary of your own stays where it is."""
     _, layout = here()
     daemon = local_daemon()
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         if daemon is not None and (busy := daemon.models_on(tag)):
             raise EngineInUse(tag=tag, models=busy)
         if daemon is None and (orphans := _orphans(layout, tag)):

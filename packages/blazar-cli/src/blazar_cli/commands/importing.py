@@ -8,7 +8,7 @@ import rich_click as click
 
 from blazar_cli.commands.options import json_option
 from blazar_cli.errors import CliError, PathMissing
-from blazar_cli.local import here
+from blazar_cli.local import here, tell_daemon
 from blazar_cli.ollama_store import StoredModel, overlay_of_stored, read_ollama_store
 from blazar_cli.output import show_json
 from blazar_cli.registration import describe_model
@@ -38,6 +38,7 @@ def ollama(*, directory: Path | None, as_json: bool) -> None:
     _, layout = here()
     layout.prepare()
     done = [_take(model, layout) for model in read_ollama_store(store_dir)]
+    tell_daemon()
     if as_json:
         show_json(done)
         return

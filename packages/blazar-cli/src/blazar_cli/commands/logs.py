@@ -5,6 +5,7 @@ On this machine it reads the files, so it works with the daemon down.
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from blazar_cli.commands.options import complete_model, host_option
 from blazar_cli.local import connect, here
 from blazar_cli.serving.daemon_log import LogFollower, last_lines
 from blazar_routing.errors import ModelNotFound
+from blazar_routing.instances import parse_instance
 from blazar_store.layout import Layout
 from blazar_store.names import near_names
 from blazar_store.store import Store
@@ -28,7 +30,10 @@ _FOLLOW_S = 0.25
 @click.option("-n", "--lines", type=click.IntRange(0), default=100, show_default=True, help="How many of the last.")
 @host_option
 def logs(*, model: str | None, follow: bool, lines: int, host: str | None) -> None:
-    """Show the daemon's log, or a model's."""
+    """Show the daemon's log, or a model's.
+
+    MODEL may be one of a model's engines as `ps` lists them, such as m@embed or m#2.
+    """
     client = connect(host)
     if client.address.names_a_daemon:
         query = {"lines": lines, "follow": int(follow)} | ({"model": model} if model is not None else {})
@@ -49,10 +54,11 @@ def logs(*, model: str | None, follow: bool, lines: int, host: str | None) -> No
 
 def _model_log(layout: Layout, model: str) -> Path:
     with Store(layout) as store:
-        row = store.find_model(model)
+        child = parse_instance(model)
+        row = store.find_model(child.model)
         if row is None:
             raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
-    return layout.child_log(row.name)
+    return layout.child_log(replace(child, model=row.name).key)
 
 
 def _write(data: bytes) -> None:

@@ -13,7 +13,7 @@ import rich_click as click
 from blazar_budget import OVERHEAD_BYTES
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.errors import ApiRefused, CliError
-from blazar_cli.local import here, local_daemon
+from blazar_cli.local import here, local_daemon, store_for_changes
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
 from blazar_cli.overlay_words import overlay_facts, part_of
 from blazar_cli.plain_rows import as_plain
@@ -65,7 +65,7 @@ def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_js
     """
     _, layout = here()
     row = describe_model(path, name=name, mmproj=mmproj, force=force)
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         known = _same_file(store, row, named=name is not None)
         if known is None:
             store.add_model(row)
@@ -184,7 +184,7 @@ def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
     """
     _, layout = here()
     removed: list[ModelRow] = []
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         rows = [_required(store, name) for name in names]
         daemon = local_daemon()
         for row in rows:
@@ -229,7 +229,7 @@ def scan(*, directory: Path | None, known: bool, as_json: bool) -> None:
         raise click.UsageError("name a directory, or look in the known ones with --known.")
     _, layout = here()
     added, left_out = [], []
-    with Store(layout) as store:
+    with store_for_changes(layout) as store:
         for path, mmproj in (found for place in places for found in find_model_files(place)):
             if any(path in row.shards for row in store.list_models()):
                 continue

@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +17,12 @@ from blazar_cli.catalogue import LiveCatalogue
 from blazar_cli.serving.daemon_log import stream_lines
 from blazar_cli.serving.loop_lag import LoopLag
 from blazar_routing.errors import ModelNotFound
+from blazar_routing.instances import parse_instance
 from blazar_store.layout import Layout
 
 
 class Troubles(Protocol):
-    """Who knows what is wrong with the files that are being watched."""
+    """Who watches the files, and knows what is wrong with them."""
 
     @property
     def config_error(self) -> str | None:
@@ -29,6 +31,9 @@ class Troubles(Protocol):
     @property
     def store_error(self) -> str | None:
         """Why the rows cannot be read."""
+
+    async def look(self) -> None:
+        """Look at both now."""
 
 
 class Preloaded(Protocol):
@@ -122,6 +127,10 @@ class DaemonState:
         async for block in stream_lines(self._log_of(model), lines=lines, follow=follow, until=self.stopping):
             yield block
 
+    async def refresh(self) -> None:
+        """Look at the rows and the settings now, and return once what has changed holds."""
+        await self._troubles.look()
+
     def shutdown(self) -> None:
         """Begin an orderly stop."""
         self.stopping.set()
@@ -129,7 +138,8 @@ class DaemonState:
     def _log_of(self, model: str | None) -> Path:
         if model is None:
             return self._layout.daemon_log
-        row = self._catalogue.find_row(model)
+        child = parse_instance(model)
+        row = self._catalogue.find_row(child.model)
         if row is None:
             raise ModelNotFound(model=model, near=self._catalogue.near(model))
-        return self._layout.child_log(row.name)
+        return self._layout.child_log(replace(child, model=row.name).key)

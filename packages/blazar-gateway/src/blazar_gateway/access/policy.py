@@ -38,7 +38,9 @@ READS = re.compile(
 )
 """Open to every key; what they show is cut to its scope."""
 
-MANAGING = re.compile(r"/metrics|/api/(?:keys|delete|copy|create|pull|push|blobs|stop|daemon|logs|shutdown)(?:/.*)?")
+MANAGING = re.compile(
+    r"/metrics|/api/(?:keys|delete|copy|create|pull|push|blobs|stop|daemon|logs|refresh|shutdown)(?:/.*)?"
+)
 """For the owner and for keys scoped to nothing. On an open gateway everybody may manage models, and nobody keys."""
 
 KEYS = re.compile(r"/api/keys(?:/.*)?")

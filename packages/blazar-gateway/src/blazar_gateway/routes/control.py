@@ -46,6 +46,14 @@ async def logs(request: web.Request) -> web.StreamResponse:
     return await _send_lines(request, lines)
 
 
+async def refresh(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /api/refresh``: what was changed in the files of the daemon's owner holds from now on."""
+    gateway = request.app[GATEWAY]
+    _require_owner(request, "having the files read again")
+    await gateway.daemon.refresh()
+    return json_answer({"status": "refreshed"})
+
+
 async def shutdown(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/shutdown``: begin an orderly stop."""
     gateway = request.app[GATEWAY]

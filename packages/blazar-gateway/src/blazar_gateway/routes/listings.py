@@ -53,8 +53,9 @@ async def ps(request: web.Request) -> web.StreamResponse:
 
 
 def _by_model(gateway: Gateway) -> dict[str, Resident]:
-    """Return one child of each model: the first, which is the model's own rather than a replica."""
+    """Return one child of each model: its plain one rather than a replica or a companion, where that is there."""
     found: dict[str, Resident] = {}
     for resident in gateway.host.residents():
-        found.setdefault(resident.model, resident)
+        if resident.child == resident.model or resident.model not in found:
+            found[resident.model] = resident
     return found

@@ -77,6 +77,7 @@ class FakeLease:
     queue_s: float = 0.0
     load_s: float = 0.0
     releases: int = 0
+    answers: int = 0
     _callbacks: list[Callable[[LaneError], None]] = field(default_factory=list)
     _revoked: LaneError | None = None
 
@@ -101,6 +102,9 @@ class FakeLease:
             return self.host.obituary
         reason = "it ended the answer too early" if cause is None else type(cause).__name__
         return EngineUnreachable(model=self.model, reason=reason)
+
+    def answered(self) -> None:
+        self.answers += 1
 
     def release(self) -> None:
         self.releases += 1
@@ -249,6 +253,7 @@ class RecordingDaemon:
 
     lines: list[bytes] = field(default_factory=lambda: [b"first\n", b"second\n"])
     stopped: int = 0
+    refreshed: int = 0
     missing: LaneError | None = None
     follow_gate: asyncio.Event = field(default_factory=asyncio.Event)
     open_logs: int = 0
@@ -268,6 +273,9 @@ class RecordingDaemon:
                 yield b"third\n"
         finally:
             self.open_logs -= 1
+
+    async def refresh(self) -> None:
+        self.refreshed += 1
 
     def shutdown(self) -> None:
         self.stopped += 1

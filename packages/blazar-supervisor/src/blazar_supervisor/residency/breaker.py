@@ -23,7 +23,8 @@ class Breakers:
     """Counts process deaths in a row, per child key.
 
     A key opens at the third death in a row, for ten seconds, and for twice as long at each further one. After the
-    pause one start is tried. A clean end, or a long healthy life, forgets the deaths.
+    pause one start is tried. A good answer, a clean end, or a long healthy life forgets the deaths: what died in
+    between is no row.
     """
 
     def __init__(self) -> None:

@@ -226,6 +226,10 @@ class Dispatcher:
         if self._waiters:
             self._decide()
 
+    def answered(self, residence: Residence) -> None:
+        """A child has worked to the end of a request: its earlier deaths are not in a row with one to come."""
+        self._breakers.forget(residence.key)
+
     def condemn(self, residence: Residence, lease: SlotLease) -> None:
         """Replace a child that hangs; its holder has given up on it, the others are told."""
         residence.leases.discard(lease)

@@ -58,6 +58,11 @@ class SlotLease:
         plan = self._residence.plan
         return None if plan is None else plan.profile.ctx_tokens
 
+    def answered(self) -> None:
+        """Note that the child has served this request to its end, if it had to work for it."""
+        if self._slots:
+            self._residence.owner.answered(self._residence)
+
     def release(self) -> None:
         """Give the slot back; the second call does nothing."""
         self._callbacks = None

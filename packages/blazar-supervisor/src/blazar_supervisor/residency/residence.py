@@ -34,6 +34,9 @@ class Owner(Protocol):
     def released(self, residence: "Residence") -> None:
         """A lease has ended."""
 
+    def answered(self, residence: "Residence") -> None:
+        """A request has been served to its end."""
+
     def condemn(self, residence: "Residence", lease: SlotLease) -> None:
         """A holder found that the child hangs."""
 

@@ -144,6 +144,12 @@ def complete_argv(
 
 
 def _spell(asked: Asked, *, taken: set[str], engine: str) -> tuple[str, ...]:
+    if "," in asked.row.name:
+        # Split, it would be two names, and the engine would answer under whichever sorts first.
+        raise BadArgument(
+            "its name holds a comma, which engines take for the end of a name; "
+            "add the file under another one (`blazar models add PATH --name NAME`) and remove this row"
+        )
     for needed in ("--host", "--port", "--api-key-file"):
         if asked.manifest.find(needed) is None:
             raise BadArgument(f"the engine '{engine}' has no flag '{needed}', without which it cannot be driven")
