@@ -16,7 +16,7 @@ from blazar_store.names import NameTable, fold_name, near_names
 from blazar_store.overlays import load_defaults
 from blazar_store.settings import Settings
 from blazar_store.store import Snapshot, Store
-from blazar_store.types import EngineRow, ModelRow
+from blazar_store.types import EngineRow, LanePin, ModelRow
 
 _log = logging.getLogger(__name__)
 
@@ -40,11 +40,13 @@ class LiveCatalogue:
         self._aliases: Mapping[str, str] = {}
         self._alias_names = NameTable(())
         self.conflicts: tuple[str, ...] = ()
+        self._pins = {pin.model: pin for pin in snapshot.pins}
         self._rebuild()
 
     def replace(self, snapshot: Snapshot) -> None:
         """Take a new snapshot."""
         self._snapshot = snapshot
+        self._pins = {pin.model: pin for pin in snapshot.pins}
         self._rebuild()
 
     def configure(self, settings: Settings) -> None:
@@ -94,6 +96,18 @@ class LiveCatalogue:
     def engines(self) -> Sequence[EngineRow]:
         """Return every engine build, the active one of each kind first."""
         return self._engines
+
+    def find_pin(self, name: str) -> LanePin | None:
+        """Return the engine build that the row ``name`` was moved to, if it was."""
+        return self._pins.get(name)
+
+    def pins(self) -> Sequence[LanePin]:
+        """Return where models were moved to."""
+        return tuple(self._pins.values())
+
+    def add_pin(self, pin: LanePin) -> None:
+        """Note where a model was moved to; the next snapshot has it too."""
+        self._pins[pin.model] = pin
 
     def rows(self) -> Sequence[ModelRow]:
         """Return every model row, newest first."""

@@ -32,6 +32,7 @@ from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment,
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
+from blazar_cli.serving.lane_memory import LaneMemory
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
 from blazar_cli.serving.loop_lag import LoopLag
 from blazar_cli.serving.state import DaemonState
@@ -150,6 +151,8 @@ class _Daemon:
             settings=lambda: self.settings.settings,
             models=catalogue.find_row,
             engines=catalogue.engines,
+            pins=catalogue.find_pin,
+            rerouted=LaneMemory(store, catalogue).remember,
         )
         rows = _Rows(catalogue, host)
         admission = Admission(_keyring(self.settings.settings, self.env_keys))
@@ -294,7 +297,10 @@ class _Rows:
     def replace(self, snapshot: Snapshot) -> None:
         """Take new rows."""
         former = {row.name: loaded_as(row) for row in self._catalogue.rows()}
+        moved = {pin.model for pin in self._catalogue.pins()}
         self._catalogue.replace(snapshot)
+        for model in moved - {pin.model for pin in snapshot.pins}:
+            self._host.forget_lane(model)
         names = {row.name: loaded_as(row) for row in snapshot.models}
         for model in dict.fromkeys(resident.model for resident in self._host.residents()):
             if model not in names:

@@ -14,7 +14,7 @@ import sqlite_utils
 from blazar_store.database import Database, backup_path
 from blazar_store.errors import DatabaseDamaged
 from blazar_store.files import sync_directory, typed_os_errors
-from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6, V7
+from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6, V7, V8
 
 _Row = Mapping[str, object]
 
@@ -154,9 +154,16 @@ def _to_7(tables: sqlite_utils.Database) -> None:
             tables.execute(statement)
 
 
+def _to_8(tables: sqlite_utils.Database) -> None:
+    """Version 8 remembers the engine builds that models were moved to."""
+    for statement in V8:
+        tables.execute(statement)
+
+
 _STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = (
     (4, _to_4),
     (5, _to_5),
     (6, _to_6),
     (7, _to_7),
+    (8, _to_8),
 )

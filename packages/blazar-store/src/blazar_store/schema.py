@@ -6,7 +6,7 @@ in :mod:`blazar_store.migrations` and, for new files, its statements here.
 
 import sqlite3
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 # '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
 MODELS_V4 = """
@@ -73,9 +73,29 @@ V6 = (TEMPLATE_READABLE_V6,)
 V7 = ("ALTER TABLE models ADD COLUMN overlay TEXT NOT NULL DEFAULT '{}'",)
 """What version 7 added: defaults that a row brings along, as JSON."""
 
+LANE_PINS_V8 = """
+CREATE TABLE IF NOT EXISTS lane_pins (
+    model TEXT PRIMARY KEY NOT NULL,
+    digest TEXT NOT NULL,
+    engine TEXT NOT NULL,
+    refused_by TEXT NOT NULL DEFAULT '[]',
+    pinned_at INTEGER NOT NULL
+) WITHOUT ROWID
+"""
+
+# Whoever removes a model: another one of that name starts afresh.
+LANE_PINS_END_V8 = """
+CREATE TRIGGER IF NOT EXISTS lane_pins_end AFTER DELETE ON models BEGIN
+    DELETE FROM lane_pins WHERE model = OLD.name;
+END
+"""
+
+V8 = (LANE_PINS_V8, LANE_PINS_END_V8)
+"""What version 8 added: the engine builds that models were moved to."""
+
 
 def create_schema(connection: sqlite3.Connection) -> None:
     """Create the newest tables in an empty database, within the transaction that is open."""
-    for statement in (*V4, *V5, *V6, *V7):
+    for statement in (*V4, *V5, *V6, *V7, *V8):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

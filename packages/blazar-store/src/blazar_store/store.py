@@ -7,8 +7,9 @@ from typing import Self
 from blazar_store.catalogue import ModelRows
 from blazar_store.database import BUSY_TIMEOUT_S, Database
 from blazar_store.engines import EngineRows
+from blazar_store.lane_pins import LanePins
 from blazar_store.layout import Layout
-from blazar_store.types import EngineRow, ModelRow
+from blazar_store.types import EngineRow, LanePin, ModelRow
 from blazar_store.usage import UsageRows
 
 
@@ -19,13 +20,15 @@ class Snapshot:
     Attributes:
         models: The newest first.
         engines: By kind, the active one of each kind first.
+        pins: The builds that models were moved to.
     """
 
     models: tuple[ModelRow, ...]
     engines: tuple[EngineRow, ...]
+    pins: tuple[LanePin, ...] = ()
 
 
-class Store(ModelRows, EngineRows, UsageRows):
+class Store(ModelRows, EngineRows, UsageRows, LanePins):
     """The rows of one data directory.
 
     Opening creates the directory and the database where they are missing and migrates an older database. The
@@ -50,7 +53,7 @@ class Store(ModelRows, EngineRows, UsageRows):
     def snapshot(self) -> Snapshot:
         """Return all rows as of one moment."""
         with self._database.read():
-            return Snapshot(models=self.list_models(), engines=self.list_engines())
+            return Snapshot(models=self.list_models(), engines=self.list_engines(), pins=self.list_lane_pins())
 
     def data_version(self) -> int:
         """Return a number that changes when somebody else, in this or another process, has changed the store.

@@ -102,6 +102,25 @@ class EngineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LanePin:
+    """The build that serves a model because an earlier one did not know its architecture.
+
+    Attributes:
+        model: The row's name.
+        digest: The row's when it was moved: another file of that name starts afresh.
+        engine: The tag of the build that knows it.
+        refused_by: The tags of those that did not.
+        pinned_at: Unix seconds.
+    """
+
+    model: str
+    digest: str
+    engine: str
+    refused_by: tuple[str, ...]
+    pinned_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsageRow:
     """What a key used of a model on one day.
 

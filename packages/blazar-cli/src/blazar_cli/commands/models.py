@@ -24,7 +24,7 @@ from blazar_routing.errors import LaneError, ModelNotFound
 from blazar_store.errors import StoreError
 from blazar_store.names import near_names
 from blazar_store.store import Store
-from blazar_store.types import ModelRow
+from blazar_store.types import LanePin, ModelRow
 from blazar_supervisor.pulls.short_names import search_known
 
 _COLUMNS = (
@@ -147,8 +147,9 @@ def show(*, name: str, part: str | None, as_json: bool) -> None:
     _, layout = here()
     with Store(layout) as store:
         row = _required(store, name)
+        moved = next((pin for pin in store.list_lane_pins() if pin.model == row.name), None)
     if as_json:
-        show_json(as_plain(row))
+        show_json(as_plain(row) | ({} if moved is None else {"lane_pin": asdict(moved)}))
         return
     if part is not None:
         click.echo(part_of(row, part).rstrip("\n"))
@@ -165,11 +166,33 @@ def show(*, name: str, part: str | None, as_json: bool) -> None:
             ("size", human_bytes(row.size_bytes)),
             ("trained context", f"{row.ctx_train} tokens" if row.ctx_train is not None else "unknown"),
             ("capabilities", ", ".join(row.capabilities)),
-            ("engine", row.engine or "by routing"),
+            ("engine", row.engine or _lane(moved)),
             *overlay_facts(row),
             ("added", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.added_at))),
         ]
     )
+
+
+@models.command()
+@click.argument("name", shell_complete=complete_model)
+@json_option
+def unpin(*, name: str, as_json: bool) -> None:
+    """Forget which engine build a model was moved to.
+
+    A model whose architecture an engine does not know is moved to one that does, and stays there. Once the engine has
+    learned it (after an update), this lets the next load try again from the first.
+    """
+    _, layout = here()
+    with Store(layout) as store:
+        row = _required(store, name)
+        forgotten = store.forget_lane(row.name)
+    if as_json:
+        show_json({"model": row.name, "forgotten": forgotten})
+        return
+    if forgotten:
+        click.echo(f"Forgot which engine serves '{row.name}': its next load tries them from the first.")
+    else:
+        click.echo(f"'{row.name}' was not moved to any engine: nothing to forget.")
 
 
 @models.command("rm")
@@ -203,6 +226,13 @@ def remove(*, names: tuple[str, ...], weights: bool, as_json: bool) -> None:
             click.echo(f"Removed model '{row.name}' and its files ({human_bytes(row.size_bytes)}).")
         else:
             click.echo(f"Forgot model '{row.name}'. {_what_stays(row, left)}")
+
+
+def _lane(moved: LanePin | None) -> str:
+    if moved is None:
+        return "by routing"
+    former = " and ".join(moved.refused_by)
+    return f"{moved.engine}, since {former} did not know its architecture (`blazar models unpin` forgets it)"
 
 
 def _what_stays(row: ModelRow, left: Sequence[ModelRow]) -> str:

@@ -73,6 +73,7 @@ class Dispatcher:
         clock: Callable[[], float],
         replicas: Callable[[str], int] = lambda _: 1,
         banking: Banking | None = None,
+        rerouted: Callable[[str, str, frozenset[str]], None] = lambda *_: None,
     ) -> None:
         self._limits = limits
         self._replicas = replicas
@@ -95,6 +96,7 @@ class Dispatcher:
             waiting=self._queue.waiting,
             wish=self._wishes.largest,
             max_loaded=lambda: limits().max_loaded,
+            rerouted=rerouted,
             clock=clock,
         )
         self._lifecycle = Lifecycle(
@@ -511,6 +513,10 @@ class Dispatcher:
         if endings:
             await asyncio.wait(endings)
         return bool(endings)
+
+    def forget_lane(self, model: str) -> None:
+        """Try every engine build again at the model's next load."""
+        self._plans.forget_refusals(model)
 
     async def explain(self, line: str) -> Plan:
         """Return what would be started for the instance.

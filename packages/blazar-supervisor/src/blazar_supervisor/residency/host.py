@@ -11,7 +11,7 @@ from blazar_routing.instances import Role, parse_instance
 from blazar_routing.ticket import Ticket
 from blazar_store.layout import Layout
 from blazar_store.settings import Settings
-from blazar_store.types import EngineRow, ModelRow
+from blazar_store.types import EngineRow, LanePin, ModelRow
 from blazar_supervisor.children.orphans import Collected, collect_orphans
 from blazar_supervisor.engines.profile import Profile
 from blazar_supervisor.residency.banking import Banking
@@ -43,6 +43,9 @@ class EngineHost:
         machine: Measures the machine; blocks, and is called in a thread.
         clock: Seconds that only go forward.
         environ: The environment of which children get a small part; the process's own by default.
+        pins: Finds the engine build that a model was moved to, from memory.
+        rerouted: Called with a model, the build that serves it, and the builds that do not know its architecture.
+        advertised: The architectures that a fork's build knows besides; none for a mainstream one.
     """
 
     def __init__(
@@ -55,12 +58,21 @@ class EngineHost:
         machine: Callable[[], Machine] = probe_memory,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] | None = None,
+        pins: Callable[[str], LanePin | None] = lambda _: None,
+        rerouted: Callable[[str, str, frozenset[str]], None] = lambda *_: None,
+        advertised: Callable[[EngineRow], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self._layout = layout
         self._models = models
         self._settings = settings
         self._planner = ModelPlanner(
-            models=models, engines=engines, settings=settings, machine=machine, environ=environ
+            models=models,
+            engines=engines,
+            settings=settings,
+            machine=machine,
+            pins=pins,
+            advertised=advertised,
+            environ=environ,
         )
         self._shelf = BankShelf(layout.banks_dir, cap_bytes=lambda: settings().bank_cap_mb << 20)
         self._dispatcher = Dispatcher(
@@ -70,6 +82,7 @@ class EngineHost:
             clock=clock,
             banking=Banking(self._shelf),
             replicas=self._replicas,
+            rerouted=rerouted,
         )
         self._hints = HintRounds(lambda: self._dispatcher.census, clock=clock)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -174,6 +187,10 @@ class EngineHost:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def forget_lane(self, model: str) -> None:
+        """Try every engine build again at the model's next load, those that did not know its architecture included."""
+        self._dispatcher.forget_lane(model)
 
     def serving(self, tag: str) -> tuple[str, ...]:
         """Return the keys of the children that run on the engine build ``tag``."""

@@ -143,6 +143,7 @@ class Lifecycle:
         residence.total_cells = residence.free_cells = profile.cells
         residence.wished_ctx = plan.ctx_wish
         residence.sleeps_after(profile.sleep_s)
+        self._plans.came_up(residence.model, profile.engine)
         self._is_ready(residence)
         self._spawn_task(self._watch(residence, child), f"watch {residence.key}")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from blazar_budget import ListedDevice, Machine, Memory
@@ -16,7 +16,7 @@ from blazar_routing.shape import FormatShape, ShardFormat
 from blazar_store.settings import Settings
 from blazar_store.settings_models import expand
 from blazar_store.settings_overlays import overlay_settings
-from blazar_store.types import EngineRow, ModelRow
+from blazar_store.types import EngineRow, LanePin, ModelRow
 from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
 from blazar_supervisor.engines.profile import Knobs
@@ -37,6 +37,8 @@ class ModelPlanner:
         engines: The builds there are, from memory.
         settings: The settings in force.
         machine: Measures the machine; blocks.
+        pins: Finds the build that a model was moved to, from memory.
+        advertised: What a fork's build says it knows besides; nothing of a mainstream one.
         environ: The daemon's environment.
     """
 
@@ -47,12 +49,16 @@ class ModelPlanner:
         engines: Callable[[], Sequence[EngineRow]],
         settings: Callable[[], Settings],
         machine: Callable[[], Machine],
+        pins: Callable[[str], LanePin | None] = lambda _: None,
+        advertised: Callable[[EngineRow], frozenset[str]] = lambda _: frozenset(),
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._models = models
         self._engines = engines
         self._settings = settings
         self._measure = machine
+        self._pins = pins
+        self._advertised = advertised
         self._machine = Machine(ram_total=0, ram_available=0)
         self._environ = dict(os.environ if environ is None else environ)
         self._builds = Builds()
@@ -134,11 +140,27 @@ class ModelPlanner:
 
     def _lane(self, row: ModelRow, engine: str | None, refused_by: frozenset[str]) -> EngineRow:
         rows = {build.tag: build for build in self._engines()}
-        builds = [Build(tag=row.tag, kind=EngineKind.parse(row.kind), active=row.active) for row in rows.values()]
+        builds = [self._as_build(build) for build in rows.values()]
+        pin = pin_in_force(self._pins(row.name), row, rows)
         subject = Subject(
-            name=row.name, shape=shape_of(row), architecture=row.arch, engine=engine, refused_by=refused_by
+            name=row.name,
+            shape=shape_of(row),
+            architecture=row.arch,
+            engine=engine,
+            pin=None if pin is None else pin.engine,
+            refused_by=refused_by if pin is None else refused_by | set(pin.refused_by),
         )
         return rows[serving_lane(subject, builds).tag]
+
+    def _as_build(self, row: EngineRow) -> Build:
+        known = self._advertised(row)
+        kind = EngineKind.parse(row.kind)
+        return Build(tag=row.tag, kind=kind, active=row.active, fork=bool(known), architectures=known)
+
+
+def pin_in_force(pin: LanePin | None, row: ModelRow, engines: Container[str]) -> LanePin | None:
+    """Return what is remembered of a model if it still holds: for this very file, and a build that is still there."""
+    return pin if pin is not None and pin.digest == row.digest and pin.engine in engines else None
 
 
 def _has_banks(meta: GgufMeta, knobs: Knobs) -> bool:

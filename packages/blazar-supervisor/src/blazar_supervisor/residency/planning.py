@@ -27,6 +27,7 @@ class Plans:
         waiting: How many requests wait for an instance.
         wish: The largest context that somebody who waits for an instance asks for, or 0.
         max_loaded: The most children at the same time, or ``None``.
+        rerouted: Called with a model, the build that serves it, and those that did not know its architecture.
         clock: The dispatcher's clock.
     """
 
@@ -38,6 +39,7 @@ class Plans:
         waiting: Callable[[str], int],
         wish: Callable[[str], int],
         max_loaded: Callable[[], int | None],
+        rerouted: Callable[[str, str, frozenset[str]], None],
         clock: Callable[[], float],
     ) -> None:
         self._census = census
@@ -45,6 +47,7 @@ class Plans:
         self._waiting = waiting
         self._wish = wish
         self._max_loaded = max_loaded
+        self._rerouted = rerouted
         self._clock = clock
         self._kept: dict[str, Plan] = {}
         self._refused_by: dict[str, frozenset[str]] = {}
@@ -150,6 +153,12 @@ class Plans:
         first = model not in self._refused_by
         self._refused_by[model] = self._refused_by.get(model, frozenset()) | {tag}
         return first
+
+    def came_up(self, model: str, tag: str) -> None:
+        """A build serves the model: that is worth remembering where an earlier one could not."""
+        refused_by = self._refused_by.get(model)
+        if refused_by and tag not in refused_by:
+            self._rerouted(model, tag, refused_by)
 
     def forget_refusals(self, model: str) -> None:
         """Try every engine build again: their owner may have changed one."""
