@@ -95,6 +95,44 @@ async def test_a_helper_that_holds_the_output_open_does_not_hold_up_the_exit() -
             left.kill()
 
 
+async def test_last_words_are_read_although_the_loop_was_held_up_when_it_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timers of a loop that was held up run before it reads what has come of the pipe meanwhile."""
+    printed = Printed()
+    known_at_the_end: list[str] = []
+    monkeypatch.setattr(printed.log, "end", lambda: known_at_the_end.extend(printed.lines))
+    process = EngineProcess(printed.log)
+    process.process_exited()
+    asyncio.get_running_loop().call_later(1.2, process.pipe_data_received, 1, b"why it died\n")
+    time.sleep(2.5)  # noqa: ASYNC251 - to hold the loop up
+    await asyncio.wait_for(process.exited.wait(), 60)
+    assert known_at_the_end == ["why it died"]
+
+
+async def test_everything_that_a_dying_process_wrote_is_read_before_its_end_is_told() -> None:
+    printed = Printed()
+    code = "import os; [os.write(2, b'%07d\\n' % n) for n in range(20000)]; os.write(2, b'why it died'); os._exit(1)"
+    process = await spawn(code, printed)
+    await asyncio.wait_for(process.exited.wait(), 60)
+    assert printed.lines[-1] == "why it died"
+    assert len(printed.lines) == 20001
+
+
+async def test_one_that_left_the_group_and_goes_on_writing_holds_the_end_up_for_a_while_only() -> None:
+    printed = Printed()
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    for _ in range(600):\n"
+        "        os.write(1, b'noise\\n'); time.sleep(0.1)\n"
+        "    os._exit(0)\n"
+        "print(flush=True)\n"
+    )
+    process = await spawn(code, printed)
+    await asyncio.wait_for(process.exited.wait(), 50)
+    assert "noise" in printed.lines
+
+
 async def test_hurry_cuts_the_grace_short() -> None:
     printed = Printed()
     code = (

@@ -1,8 +1,8 @@
 """One engine process in a session and process group of its own: spawn, signals, exit.
 
 Holds whatever happens: the process is reaped by the loop; when it ends, what is left of its group is killed; the
-log gets its last bytes before :attr:`EngineProcess.exited` is set (or a second later, when somebody else holds
-the pipe open).
+log gets its last bytes before :attr:`EngineProcess.exited` is set. That is at the pipe's end or, when somebody else
+holds the pipe open, once nothing has come for a while.
 """
 
 import asyncio
@@ -14,8 +14,15 @@ from pathlib import Path
 
 from blazar_supervisor.children.logfile import ChildLog
 
-_LAST_BYTES_S = 1.0
-"""Seconds that an exit waits for the pipe's end: a grandchild may hold it open for ever."""
+_LOOK_S = 0.25
+_QUIET_LOOKS = 4
+"""How often in a row nothing may have come of an ended process's pipe before its end is no longer waited for.
+
+Counted in looks and not in seconds: a loop that was held up runs its timers before it reads what has come meanwhile.
+"""
+
+_LOOKS = 20
+"""How often it is looked at in all: a grandchild that left the group may hold the pipe open, and write, for ever."""
 
 
 class EngineProcess(asyncio.SubprocessProtocol):
@@ -35,6 +42,7 @@ class EngineProcess(asyncio.SubprocessProtocol):
         self._pid = 0
         self._open_pipes = {1}
         self._gone = False
+        self._heard = False
 
     @classmethod
     async def spawn(
@@ -93,6 +101,7 @@ class EngineProcess(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take in output."""
         del fd
+        self._heard = True
         self.log.feed(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
@@ -109,7 +118,7 @@ class EngineProcess(asyncio.SubprocessProtocol):
             self.returncode = self._transport.get_returncode()
         self._kill_group()
         if self._open_pipes:
-            self._loop.call_later(_LAST_BYTES_S, self._finish)
+            self._loop.call_later(_LOOK_S, self._look_for_more, _QUIET_LOOKS, _LOOKS)
         else:
             self._finish()
 
@@ -131,6 +140,14 @@ class EngineProcess(asyncio.SubprocessProtocol):
         if self._pid > 1:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
+
+    def _look_for_more(self, quiet: int, looks: int) -> None:
+        quiet = _QUIET_LOOKS if self._heard else quiet - 1
+        self._heard = False
+        if quiet <= 0 or looks <= 0:
+            self._finish()
+        elif not self.exited.is_set():
+            self._loop.call_later(_LOOK_S, self._look_for_more, quiet, looks - 1)
 
     def _finish(self) -> None:
         if self.exited.is_set():

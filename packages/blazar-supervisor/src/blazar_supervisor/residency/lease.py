@@ -11,7 +11,7 @@ from blazar_supervisor.children.endpoint import Endpoint
 if TYPE_CHECKING:
     from blazar_supervisor.residency.residence import Residence
 
-_NOTICE_S = 1.0
+_NOTICE_S = 2.0
 """Seconds within which the end of a process whose connection broke is noticed."""
 
 
