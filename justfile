@@ -88,6 +88,10 @@ demo *arguments:
 fuzz *arguments:
     @{{ python }} scripts/fuzz "$@"
 
+# The official clients, feature by feature, on the stub and on the stock engine: `just client-matrix --stub-only`.
+client-matrix *args:
+    @{{ python }} scripts/client_matrix "$@"
+
 # Compare what blazar-gguf predicts with what a real llama-server does: `just fuzz-engine PATH/llama-server`.
 fuzz-engine *arguments:
     @{{ python }} scripts/fuzz_engine.py "$@"
