@@ -30,6 +30,7 @@ from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import KeepAlive, parse_keep_alive
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.preflight import check_fits
+from blazar_gateway.progress import progress_of
 from blazar_gateway.routes.infill import serve_infill
 from blazar_gateway.rows import get_card
 from blazar_gateway.singleflight import Flight, is_deterministic
@@ -150,7 +151,7 @@ async def _stream(order: _Order) -> web.StreamResponse:
         order.request,
         traffic=gateway.traffic,
         ping_s=gateway.settings().stream_ping_secs,
-        comment=lambda: _progress(gateway, order.ticket.model),
+        comment=lambda: progress_of(gateway, order.ticket.model),
     )
     try:
         try:
@@ -306,14 +307,3 @@ def _broke_off(order: _Order) -> EngineUnreachable:
     limit_s = order.gateway.settings().child_header_timeout_secs
     reason = f"it sent nothing for {limit_s:g} s and showed no progress"
     return EngineUnreachable(model=order.ticket.row, reason=reason)
-
-
-def _progress(gateway: Gateway, model: str) -> str:
-    waiting = gateway.host.waiting(model)
-    if waiting is None:
-        return "waiting for the engine"
-    if waiting.state == "queued":
-        return f"queued, {waiting.ahead} ahead"
-    if waiting.fraction is None:
-        return waiting.state
-    return f"{waiting.state} {waiting.fraction:.0%}".replace("%", " %")

@@ -17,7 +17,7 @@ from blazar_gateway.dialects.events import Event
 from blazar_gateway.dialects.json_objects import JsonObject, parse_object
 from blazar_gateway.dialects.openai.generation import Generation
 from blazar_gateway.error_responses import Dialect, WireError, error_frame
-from blazar_gateway.event_stream import EventStream
+from blazar_gateway.event_stream import EventStream, comment_frame
 from blazar_gateway.ids import new_id
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.ports import ModelCard
@@ -108,9 +108,12 @@ class _Frames:
         self._stream = stream
         self._request_id = request_id
 
-    def ping(self, _: str) -> bytes:
-        """Return a sign of life. The message begins with it if need be: its start has to be the first event."""
-        return b"".join(self._stream.begin()) + PING
+    def ping(self, comment: str) -> bytes:
+        """Return a sign of life, with what there is to say as a comment, which clients pass over.
+
+        The message begins with it if need be: its start has to be the first event.
+        """
+        return b"".join(self._stream.begin()) + comment_frame(comment) + PING
 
     def begin(self, borrowed: Borrowed) -> bytes:  # noqa: ARG002 - the protocol's form
         return b"".join(self._stream.begin())

@@ -12,7 +12,8 @@ def named_events(body: bytes) -> list[dict[str, Any]]:
     """Return the events of a stream whose frames have names; each must be ``event:`` and ``data:`` of one type."""
     frames = body.split(b"\n\n")
     assert frames.pop() == b"", "the last frame is not whole"
-    return [named_event(frame) for frame in frames]
+    # Comments are passed over, as every client of event streams does.
+    return [named_event(frame) for frame in frames if not frame.startswith(b":")]
 
 
 def named_event(frame: bytes) -> dict[str, Any]:

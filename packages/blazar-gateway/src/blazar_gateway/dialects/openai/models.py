@@ -24,6 +24,8 @@ def model_object(card: ModelCard, resident: Resident | None) -> dict[str, object
         "max_context_length": card.context_length,
         "capabilities": list(card.capabilities),
         "state": resident.state if resident is not None else "unloaded",
+        # Of the load, where the engine reports it.
+        "load_fraction": resident.load_fraction if resident is not None else None,
         "architecture": card.architecture,
         "quantization": card.quantization,
         "size": card.size_bytes,
