@@ -11,6 +11,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,8 +21,9 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from bench_parts.pinning import pin_to
-from bench_parts.workloads import Workload
+from bench_parts.workloads import Workload, numbered
 
+_CLOSES = re.compile(rb"\r\nconnection:\s*close", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
 _UNITS_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
@@ -57,7 +59,9 @@ def load_command(wrk: str | None, url: str, workload: Workload, *, clients: int,
     return [wrk, *options, url + workload.path]
 
 
-def run_load(url: str, workload: Workload, *, clients: int, seconds: float, core: int, wrk: str | None) -> Figures:
+def run_load(
+    url: str, workload: Workload, *, clients: int, seconds: float, core: int, wrk: str | None, key: str = ""
+) -> Figures:
     """Load ``url`` from a process on ``core`` and return what it measured.
 
     Raises:
@@ -65,7 +69,12 @@ def run_load(url: str, workload: Workload, *, clients: int, seconds: float, core
     """
     done = subprocess.run(
         load_command(wrk, url, workload, clients=clients, seconds=seconds),
-        env={**os.environ, "BENCH_BODY": workload.body.decode(), "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={
+            **os.environ,
+            "BENCH_BODY": workload.body.decode(),
+            "BENCH_KEY": key,
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+        },
         preexec_fn=lambda: pin_to(core),
         stdout=subprocess.PIPE,
         text=True,
@@ -103,8 +112,13 @@ def _milliseconds(text: str) -> float:
 class _Client(asyncio.Protocol):
     """One connection: sends the request, waits for the end of the answer, sends it again until the time is up."""
 
-    def __init__(self, request: bytes, until: float, latencies_s: list[float]) -> None:
+    def __init__(
+        self, request: bytes, until: float, latencies_s: list[float], dial: Callable[["_Client"], Awaitable[object]]
+    ) -> None:
         self._request = request
+        self._dial = dial
+        self._dialling: asyncio.Future[object] | None = None
+        self._again = False
         self._until = until
         self._latencies_s = latencies_s
         self._transport: asyncio.WriteTransport | None = None
@@ -134,16 +148,47 @@ class _Client(asyncio.Protocol):
         now = perf_counter()
         self._latencies_s.append(now - self._sent_at)
         self.failed += not self._received.startswith(b"HTTP/1.1 200")
-        if now < self._until:
-            self._send()
-        else:
+        if now >= self._until:
             self._transport.close()
+        elif _CLOSES.search(self._received):
+            # llama-server lets a connection make a hundred requests.
+            self._received = b""
+            self._again = True
+            self._transport.close()
+        else:
+            self._send()
+
+    def _dialled(self, dialling: "asyncio.Future[object]") -> None:
+        if (dialling.cancelled() or dialling.exception() is not None) and not self.ended.done():
+            self.failed += 1
+            self.ended.set_result(None)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._again:
+            self._again = False
+            self._dialling = asyncio.ensure_future(self._dial(self))
+            self._dialling.add_done_callback(self._dialled)
+            return
         self.failed += perf_counter() < self._until
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _client_of(
+    request: bytes, until: float, latencies_s: list[float], host: str, port: int
+) -> Callable[[], Awaitable["_Client"]]:
+    """Return what connects a client, which connects itself again whenever the server ends the connection."""
+
+    async def dial(client: "_Client") -> None:
+        await asyncio.get_running_loop().create_connection(lambda: client, host, port)
+
+    async def connect() -> _Client:
+        client = _Client(request, until, latencies_s, dial)
+        await dial(client)
+        return client
+
+    return connect
 
 
 def is_whole(answer: bytes) -> bool:
@@ -158,35 +203,38 @@ def is_whole(answer: bytes) -> bool:
     return body == _LAST_CHUNK or body.endswith(b"\r\n" + _LAST_CHUNK)
 
 
-async def generate(url: str, body: bytes, *, clients: int, seconds: float) -> Figures:
-    """Keep ``clients`` connections busy for ``seconds`` and return what came of it."""
+async def generate(url: str, body: bytes, *, clients: int, seconds: float, key: str = "") -> Figures:
+    """Keep ``clients`` connections busy for ``seconds`` and return what came of it; ``key`` is sent if there is one."""
     parts = urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
+    authorization = f"Authorization: Bearer {key}\r\n" if key else ""
     head = (
-        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n{authorization}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    loop = asyncio.get_running_loop()
     # Not the loop's own clock: uvloop's stands still for a millisecond at a time.
     latencies_s: list[float] = []
     started = perf_counter()
-    connections = [
-        await loop.create_connection(lambda: _Client(head.encode() + body, started + seconds, latencies_s), host, port)
-        for _ in range(clients)
-    ]
-    await asyncio.gather(*(client.ended for _, client in connections))
+    requests = [head.encode() + numbered(body, number) for number in range(clients)]
+    connected = [await _client_of(request, started + seconds, latencies_s, host, port)() for request in requests]
+    await asyncio.gather(*(client.ended for client in connected))
     elapsed_s = perf_counter() - started
     if len(latencies_s) < 2:
         raise ConnectionError(f"{url} answered {len(latencies_s)} requests in {seconds} s")
     cuts = statistics.quantiles(latencies_s, n=100)
-    failed = sum(client.failed for _, client in connections)
+    failed = sum(client.failed for client in connected)
     return Figures(len(latencies_s) / elapsed_s, cuts[49] * 1000, cuts[98] * 1000, failed)
 
 
 if __name__ == "__main__":
     import uvloop  # only the program needs it
 
-    measured = uvloop.run(
-        generate(sys.argv[1], os.environ["BENCH_BODY"].encode(), clients=int(sys.argv[2]), seconds=float(sys.argv[3]))
+    loading = generate(
+        sys.argv[1],
+        os.environ["BENCH_BODY"].encode(),
+        clients=int(sys.argv[2]),
+        seconds=float(sys.argv[3]),
+        key=os.environ.get("BENCH_KEY", ""),
     )
+    measured = uvloop.run(loading)
     print(json.dumps(asdict(measured)))

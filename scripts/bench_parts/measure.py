@@ -1,7 +1,7 @@
 """The measuring itself: rounds that alternate between the two gateways, and medians over them."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -54,8 +54,9 @@ Key = tuple[str, str, int]
 
 
 def measure(
-    gateways: tuple[Gateway, Gateway],
+    gateways: Sequence[Gateway],
     *,
+    workloads: Sequence[Workload] = WORKLOADS,
     rounds: int,
     seconds: float,
     load_core: int,
@@ -65,7 +66,8 @@ def measure(
     """Load each gateway in turn with each workload.
 
     Args:
-        gateways: Ours and the reference.
+        gateways: Ours and the reference, or more.
+        workloads: What they are loaded with.
         rounds: How often everything is repeated.
         seconds: How long each load lasts.
         load_core: Where the load comes from.
@@ -75,7 +77,7 @@ def measure(
     found: dict[Key, Series] = {}
     for number in range(1, rounds + 1):
         tell(f"round {number} of {rounds}")
-        for workload in WORKLOADS:
+        for workload in workloads:
             for clients in (FEW, MANY):
                 # Who goes first changes from round to round, so that neither always has the warmer machine.
                 for gateway in gateways if number % 2 else reversed(gateways):
@@ -95,7 +97,9 @@ def _one(
     wrk: str | None,
 ) -> None:
     cpu_before, started = gateway.cpu_s(), perf_counter()
-    figures = run_load(gateway.url, workload, clients=clients, seconds=seconds, core=load_core, wrk=wrk)
+    figures = run_load(
+        gateway.url, workload, clients=clients, seconds=seconds, core=load_core, wrk=wrk, key=gateway.key
+    )
     # The generator's own start is in the elapsed time: the share comes out a little low, never too high.
     series.cpu_shares.append((gateway.cpu_s() - cpu_before) / (perf_counter() - started))
     series.rounds.append(figures)

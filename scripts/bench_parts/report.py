@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench_parts.measure import FEW, LEAST_CPU_SHARE, MANY, Key, Series
+from bench_parts.router import CALLS, ENGINE, OURS, ROUTER
 from bench_parts.servers import Gateway, describe_cpu
 from bench_parts.startup import Startup
 from bench_parts.workloads import WORKLOADS
@@ -16,7 +17,12 @@ _MIB = 1 << 20
 
 
 def as_plain(
-    series: Mapping[Key, Series], gateways: Sequence[Gateway], startups: Sequence[Startup], *, load: str
+    series: Mapping[Key, Series],
+    gateways: Sequence[Gateway],
+    startups: Sequence[Startup],
+    *,
+    load: str,
+    router: Mapping[Key, Series] | None = None,
 ) -> dict[str, object]:
     """Return everything that was measured as JSON values."""
     ours, bare = gateways
@@ -39,7 +45,14 @@ def as_plain(
     return {
         "machine": f"{describe_cpu()}, {platform.system()}, Python {platform.python_version()}",
         "load": load,
+        "guarded": bool(ours.key),
         "workloads": workloads,
+        "router": None
+        if router is None
+        else {
+            name: {f"clients_{clients}": _side(router[CALLS.name, name, clients]) for clients in (FEW, MANY)}
+            for name in (ENGINE, ROUTER, OURS)
+        },
         "memory_mib": {
             gateway.name: {
                 "idle": round(gateway.idle_bytes / _MIB, 1),
@@ -95,6 +108,7 @@ def print_report(
     startups: Sequence[Startup],
     *,
     load: str,
+    router: Mapping[Key, Series] | None = None,
 ) -> None:
     """Print the tables."""
     console.print(f"{describe_cpu()}, Python {platform.python_version()}; load from {load}; medians over the rounds")
@@ -102,6 +116,8 @@ def print_report(
     for workload in WORKLOADS:
         if void := is_void(series, workload.name, gateways):
             console.print(f"The ratio of {workload.name} is void: {void}.")
+    if router is not None:
+        console.print(_router_table(router))
     console.print(_memory_table(gateways))
     console.print(_startup_table(startups))
 
@@ -132,6 +148,23 @@ def _speed_table(series: Mapping[Key, Series], gateways: Sequence[Gateway]) -> T
                 f"{few.p50_ms():.2f} / {few.p99_ms():.2f}",
                 *verdict,
             )
+    return table
+
+
+def _router_table(series: Mapping[Key, Series]) -> Table:
+    table = _table(
+        f"{CALLS.name}, tiny model", "per s, 16 clients", "p50/p99 ms, 16", "p50/p99 ms, alone", "added p50 ms"
+    )
+    direct = series[CALLS.name, ENGINE, FEW].p50_ms()
+    for name in (ENGINE, ROUTER, OURS):
+        many, few = (series[CALLS.name, name, clients] for clients in (MANY, FEW))
+        table.add_row(
+            name,
+            f"{many.per_s():,.0f}",
+            f"{many.p50_ms():.2f} / {many.p99_ms():.2f}",
+            f"{few.p50_ms():.2f} / {few.p99_ms():.2f}",
+            "" if name == ENGINE else f"{few.p50_ms() - direct:.2f}",
+        )
     return table
 
 

@@ -18,6 +18,7 @@ import psutil
 
 from bench_parts.pinning import pin_to, usable_cores
 from bench_parts.workloads import MODEL, WORKLOADS
+from blazar_store.key_secrets import hash_secret
 from blazar_stubs import write_stub_model
 
 _PARTS = Path(__file__).parent
@@ -34,12 +35,14 @@ class Gateway:
         url: Its address.
         process: For CPU time and memory.
         idle_bytes: Resident memory with nothing loaded and nothing asked.
+        key: What it is asked with, ``""`` for nothing.
     """
 
     name: str
     url: str
     process: psutil.Process
     idle_bytes: int
+    key: str = ""
 
     def cpu_s(self) -> float:
         """Return the CPU time used so far, seconds."""
@@ -139,11 +142,55 @@ def pass_through(*, upstream_core: int, gateway_core: int, workdir: Path) -> Ite
         yield Gateway("pass-through", f"http://127.0.0.1:{port}", process, _idle_bytes(process))
 
 
-@contextmanager
-def blazar(*, upstream_core: int, gateway_core: int, workdir: Path) -> Iterator[Gateway]:
-    """Run ``blazar serve`` in a data directory of its own, with the upstream registered as its engine.
+_KEYS = 100
+_SECRET = "plm_bench-{}"
 
-    The model is loaded when the block begins.
+
+def _config(*, keys: int, slots: int) -> str:
+    """Return a configuration; every key has limits that are counted and not reached."""
+    lines = [f'[models."{MODEL}"]', f"slots = {slots}"]
+    for number in range(keys):
+        lines += [
+            "[[keys]]",
+            f'name = "key-{number}"',
+            f'hash = "{hash_secret(_SECRET.format(number))}"',
+            "rpm = 100000000",
+            "tpm = 100000000000",
+            "daily_tokens = 100000000000",
+            "max_concurrent = 10000",
+            f"weight = {1 + number % 4}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def write_engine(path: Path, command: str, *, core: int) -> None:
+    """Write an executable that runs a command on a core of its own, not on that of the daemon which starts it."""
+    pin = f"import os, sys; os.sched_setaffinity(0, {{{core}}}); os.execv(sys.argv[1], sys.argv[1:])"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pin}" {command} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+
+
+@contextmanager
+def blazar(
+    *,
+    upstream_core: int,
+    gateway_core: int,
+    workdir: Path,
+    guarded: bool = True,
+    engine: str | None = None,
+    weights: Path | None = None,
+    name: str = "blazar",
+) -> Iterator[Gateway]:
+    """Run ``blazar serve`` in a data directory of its own; the model is loaded when the block begins.
+
+    Args:
+        upstream_core: Where its engine runs.
+        gateway_core: Where it runs.
+        workdir: For its files.
+        guarded: Whether it has keys with quotas.
+        engine: A command line, or ``None`` for the stand-in that answers at once.
+        weights: A model file, or ``None`` for one that the stand-in takes.
+        name: As the table shows it.
     """
     env = {
         "BLAZAR_DATA_DIR": str(workdir / "data"),
@@ -151,18 +198,17 @@ def blazar(*, upstream_core: int, gateway_core: int, workdir: Path) -> Iterator[
         "XDG_CACHE_HOME": str(workdir / "cache"),
     }
     command = [sys.executable, "-m", "blazar_cli.main"]
-    engine = workdir / "llama-server"
-    engine.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{_PARTS.parent}" exec "{sys.executable}" "{_PARTS / "upstream.py"}" '
-        f'--pin {upstream_core} "$@"\n',
-        encoding="utf-8",
-    )
-    engine.chmod(0o755)
-    (workdir / "config.toml").write_text(f'[models."{MODEL}"]\nslots = 64\n', encoding="utf-8")
-    write_stub_model(workdir / f"{MODEL}.gguf")
+    program = workdir / "llama-server"
+    stand_in = f'"{sys.executable}" "{_PARTS / "upstream.py"}"'
+    write_engine(program, engine or f'/usr/bin/env PYTHONPATH="{_PARTS.parent}" {stand_in}', core=upstream_core)
+    slots = 64 if engine is None else 4
+    (workdir / "config.toml").write_text(_config(keys=_KEYS if guarded else 0, slots=slots), encoding="utf-8")
+    if weights is None:
+        weights = workdir / f"{MODEL}.gguf"
+        write_stub_model(weights)
     for arguments in (
-        ["engine", "add-local", str(engine)],
-        ["models", "add", str(workdir / f"{MODEL}.gguf"), "--name", MODEL],
+        ["engine", "add-local", str(program)],
+        ["models", "add", str(weights), "--name", MODEL],
     ):
         done = subprocess.run(
             [*command, *arguments], env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False
@@ -171,18 +217,23 @@ def blazar(*, upstream_core: int, gateway_core: int, workdir: Path) -> Iterator[
             raise BenchFailed(f"blazar {' '.join(arguments)} exited {done.returncode}:\n{done.stdout}{done.stderr}")
     port = free_port()
     log = workdir / "blazar.log"
+    key = _SECRET.format(0) if guarded else ""
     with running([*command, "serve", "--port", str(port)], core=gateway_core, log=log, env=env) as process:
         url = f"http://127.0.0.1:{port}"
         wait_until_up(f"{url}/healthz", process, log)
         idle_bytes = _idle_bytes(process)
-        _load_model(url)
-        yield Gateway("blazar", url, process, idle_bytes)
+        load_model(url, key)
+        yield Gateway(name, url, process, idle_bytes, key)
 
 
-def _load_model(url: str) -> None:
-    request = urllib.request.Request(
-        url + WORKLOADS[1].path, data=WORKLOADS[1].body, headers={"Content-Type": "application/json"}
-    )
+def load_model(url: str, key: str = "") -> None:
+    """Ask once, so that the model is there when it is measured.
+
+    Raises:
+        BenchFailed: It was refused.
+    """
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    request = urllib.request.Request(url + WORKLOADS[1].path, data=WORKLOADS[1].body, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=_START_S) as answer:
             answer.read()
@@ -193,16 +244,14 @@ def _load_model(url: str) -> None:
 
 
 @contextmanager
-def both_gateways(*, upstream_core: int, gateway_core: int) -> Iterator[tuple[Gateway, Gateway]]:
+def both_gateways(*, upstream_core: int, gateway_core: int, guarded: bool = True) -> Iterator[tuple[Gateway, Gateway]]:
     """Run Blazar and the pass-through side by side; only one is loaded at a time."""
     with tempfile.TemporaryDirectory(prefix="blazar-bench-") as folder, ExitStack() as stack:
         ours = Path(folder, "blazar")
         ours.mkdir()
-        cores = {"upstream_core": upstream_core, "gateway_core": gateway_core}
-        yield (
-            stack.enter_context(blazar(**cores, workdir=ours)),
-            stack.enter_context(pass_through(**cores, workdir=Path(folder))),
-        )
+        mine = blazar(upstream_core=upstream_core, gateway_core=gateway_core, workdir=ours, guarded=guarded)
+        bare = pass_through(upstream_core=upstream_core, gateway_core=gateway_core, workdir=Path(folder))
+        yield stack.enter_context(mine), stack.enter_context(bare)
 
 
 def cores() -> tuple[int, int]:

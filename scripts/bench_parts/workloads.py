@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 MODEL = "m"
 
-_MESSAGES = [{"role": "user", "content": "hi " + "word " * 50}]
+PLACE = b"@@@@"
+"""What each client replaces by a number of its own: identical chats at once would be asked of the engine once."""
+
+_MESSAGES = [{"role": "user", "content": f"hi {PLACE.decode()} " + "word " * 50}]
+
+
+def numbered(body: bytes, number: int) -> bytes:
+    """Return a body as one client sends it; all have the same length."""
+    return body.replace(PLACE, b"%04d" % (number % 10_000))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The bench: its stand-in engine, its two sources of load, its verdict on a figure, and a whole short run."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from bench_parts.measure import FEW, MANY, Series
 from bench_parts.report import is_void
 from bench_parts.servers import Gateway, free_port, running, wait_until_up
 from bench_parts.upstream import Answers
-from bench_parts.workloads import WORKLOADS, Workload
+from bench_parts.workloads import WORKLOADS, Workload, numbered
 from e2e.repository import ROOT, run, run_ok
 
 UPSTREAM = ROOT / "scripts/bench_parts/upstream.py"
@@ -110,6 +111,34 @@ async def test_the_generator_counts_whole_answers(upstream: str, workload: Workl
     assert 0 < figures.p50_ms <= figures.p99_ms
 
 
+def test_every_client_asks_something_of_its_own() -> None:
+    """Else identical chats would wait for each other, and the engine would be asked once for all."""
+    for workload in WORKLOADS[1:]:
+        bodies = {numbered(workload.body, number) for number in range(16)}
+        assert len(bodies) == 16
+        assert len({len(body) for body in bodies}) == 1
+
+
+async def test_the_generator_goes_on_when_the_server_ends_a_connection() -> None:
+    served = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        for left in (1, 0):
+            await reader.readuntil(b"\r\n\r\n{}")
+            served += 1
+            head = b"Connection: close\r\n" if not left else b""
+            writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+        figures = await generate(url, b"{}", clients=2, seconds=0.5, key="k")
+    assert served > 4
+    assert figures.failed == 0
+
+
 async def test_the_generator_counts_other_statuses_as_failures(upstream: str) -> None:
     figures = await generate(f"{upstream}/nothing", b"{}", clients=1, seconds=0.1)
     assert figures.failed > 0
@@ -141,12 +170,13 @@ def test_a_figure_is_void_unless_both_were_busy_and_nothing_failed(ours: Series,
 @needs_two_cores
 @pytest.mark.timeout(300)
 def test_a_short_run_measures_both_gateways() -> None:
-    options = ("--json", "--rounds", "1", "--seconds", "0.3", "--generator", "asyncio")
+    options = ("--json", "--rounds", "1", "--seconds", "0.3", "--generator", "asyncio", "--no-router")
     result = json.loads(run_ok(sys.executable, ROOT / "scripts/bench", *options))
     assert set(result["workloads"]) == {workload.name for workload in WORKLOADS}
     for sides in result["workloads"].values():
         assert sides["ratio"] > 0
         for gateway in ("blazar", "pass-through"):
             assert sides[gateway]["clients_16"]["failed"] == 0
+    assert result["guarded"], "keys and quotas are on unless they are switched off"
     assert result["memory_mib"]["blazar"]["idle"] > 0
     assert set(result["startup_ms"]) == {"blazar version", "blazar --help"}
