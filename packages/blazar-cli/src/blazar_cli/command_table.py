@@ -50,6 +50,7 @@ COMMANDS: tuple[CommandEntry, ...] = (
     CommandEntry("models", "models", "models", "Add, list, show and remove models.", KEEP),
     CommandEntry("engine", "engine", "engine", "Register, list, choose and remove engines.", KEEP),
     CommandEntry("fit", "fit", "fit", "Say whether a model fits into memory, before loading it.", KEEP),
+    CommandEntry("explain", "explain", "explain", "Say which engine would serve a model, how, and why.", KEEP),
     CommandEntry("keys", "keys", "keys", "Make, list, remove and rotate API keys; show their usage.", SETUP),
     CommandEntry("config", "config", "config", "Show, check and sample the configuration.", SETUP),
     CommandEntry("migrate", "migrate", "migrate", "Bring the configuration of an earlier version up to date.", SETUP),

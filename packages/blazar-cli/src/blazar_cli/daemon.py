@@ -178,6 +178,7 @@ class _Daemon:
             lag=lag,
             troubles=watch,
             residents=host.residents,
+            explanation=host.explanation,
             preloads=host.preloads,
             environment=lambda: describe_environment(self.environment, self.settings.settings),
         )

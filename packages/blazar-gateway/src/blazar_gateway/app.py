@@ -90,6 +90,7 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/api/daemon": {"GET": control.daemon},
         "/api/stop": {"POST": control.stop},
         "/api/logs": {"GET": control.logs},
+        "/api/explain": {"POST": control.explain},
         "/api/refresh": {"POST": control.refresh},
         "/api/shutdown": {"POST": control.shutdown},
     }

@@ -548,6 +548,13 @@ class Daemon(Protocol):
             LaneError: There is no such log.
         """
 
+    async def explain(self, model: str) -> Mapping[str, object]:
+        """Return what would be started for a row and why, as plain JSON values; its refusal is under ``error``.
+
+        Raises:
+            LaneError: There is no such row, or what it is bound to is no engine.
+        """
+
     async def refresh(self) -> None:
         """Look at the rows and the settings now, and return once what has changed holds."""
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +66,7 @@ class DaemonState:
         lag: LoopLag,
         troubles: Troubles,
         residents: Callable[[], Sequence[object]],
+        explanation: Callable[[str], Awaitable[Mapping[str, object]]],
         preloads: Callable[[], Sequence[Preloaded]] = tuple,
         environment: Callable[[], Sequence[Mapping[str, object]]] = tuple,
     ) -> None:
@@ -77,6 +78,7 @@ class DaemonState:
         self._lag = lag
         self._troubles = troubles
         self._residents = residents
+        self._explanation = explanation
         self._preloads = preloads
         self._environment = environment
         self._process = psutil.Process()
@@ -115,6 +117,10 @@ class DaemonState:
             "python": platform.python_version(),
             "platform": f"{platform.system()} {platform.machine()}",
         }
+
+    async def explain(self, model: str) -> Mapping[str, object]:
+        """Return what would be started for a row and why."""
+        return await self._explanation(model)
 
     async def log_lines(self, model: str | None, *, lines: int, follow: bool) -> AsyncIterator[bytes]:
         """Yield the last ``lines`` of the daemon's log (or a model's), then, if asked, what is added.

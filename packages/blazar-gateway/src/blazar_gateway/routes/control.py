@@ -33,6 +33,16 @@ async def stop(request: web.Request) -> web.StreamResponse:
     return json_answer({"model": card.name, "stopped": await gateway.host.unload(card.name)})
 
 
+async def explain(request: web.Request) -> web.StreamResponse:
+    """Answer ``POST /api/explain``: which engine would serve a model, how and why; nothing is started."""
+    gateway = request.app[GATEWAY]
+    _require_owner(request, "how engines are started")
+    name = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
+    if not isinstance(name, str) or not name:
+        raise InvalidRequest("model is missing: name the model to explain.", param="model")
+    return json_answer(await gateway.daemon.explain(get_card(request, name).name))
+
+
 async def logs(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /api/logs``: the last lines as plain text, and on request what follows them."""
     gateway = request.app[GATEWAY]

@@ -274,6 +274,9 @@ class RecordingDaemon:
         finally:
             self.open_logs -= 1
 
+    async def explain(self, model: str) -> Mapping[str, object]:
+        return {"model": model, "error": None}
+
     async def refresh(self) -> None:
         self.refreshed += 1
 

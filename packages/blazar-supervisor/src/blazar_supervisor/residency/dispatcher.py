@@ -29,6 +29,7 @@ from blazar_supervisor.residency.lease import SlotLease
 from blazar_supervisor.residency.lifecycle import Lifecycle, Limits
 from blazar_supervisor.residency.lines import capacity_of, choose, next_key, wants_another
 from blazar_supervisor.residency.planning import Plans
+from blazar_supervisor.residency.pools import Bytes
 from blazar_supervisor.residency.ports import Launcher, Plan, Planner
 from blazar_supervisor.residency.residence import Residence
 from blazar_supervisor.residency.sessions import Homes
@@ -525,6 +526,10 @@ class Dispatcher:
             LaneError: What a request would be refused with.
         """
         return await self._plans.explain(line)
+
+    async def circumstances(self, line: str) -> tuple[Bytes | None, frozenset[str]]:
+        """Return what a plan of the instance depends on: the memory for children, and the builds that died on it."""
+        return await self._plans.circumstances(line)
 
     async def close(self) -> None:
         """Refuse whoever waits, drain, stop every child, and return when all are reaped."""

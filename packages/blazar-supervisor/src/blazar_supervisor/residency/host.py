@@ -17,6 +17,7 @@ from blazar_supervisor.engines.profile import Profile
 from blazar_supervisor.residency.banking import Banking
 from blazar_supervisor.residency.banks import BankShelf
 from blazar_supervisor.residency.dispatcher import Dispatcher
+from blazar_supervisor.residency.explaining import explain, explanation_facts
 from blazar_supervisor.residency.hints import HintRounds
 from blazar_supervisor.residency.launcher import ChildLauncher
 from blazar_supervisor.residency.lease import SlotLease
@@ -182,6 +183,16 @@ class EngineHost:
             LaneError: What a request would be refused with.
         """
         return (await self._dispatcher.explain(model)).profile
+
+    async def explanation(self, model: str) -> Mapping[str, object]:
+        """Return the whole decision about a model as plain JSON values: its lanes, the plan, or the refusal.
+
+        Raises:
+            ModelNotFound: There is no such row.
+            UnknownEngineKind: It is bound to an engine that is none.
+        """
+        limit, refused_by = await self._dispatcher.circumstances(model)
+        return explanation_facts(await explain(self._planner, model, limit=limit, refused_by=refused_by))
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)

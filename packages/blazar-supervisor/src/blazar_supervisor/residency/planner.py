@@ -138,11 +138,28 @@ class ModelPlanner:
             return memory_within(available, Bytes(limit.host, available.device_bytes))
         return memory_within(self._machine.capacity(), limit)
 
+    def subject(self, model: str, refused_by: frozenset[str]) -> tuple[Subject, tuple[Build, ...]]:
+        """Return a model and the installed builds as routing sees them.
+
+        Raises:
+            ModelNotFound: There is no such row.
+        """
+        row = self._models(model)
+        if row is None:
+            raise ModelNotFound(model=model)
+        engine = self._settings().for_model(row.name).engine or row.engine
+        rows = {build.tag: build for build in self._engines()}
+        return self._subject(row, engine, refused_by, rows), self._as_builds(rows)
+
     def _lane(self, row: ModelRow, engine: str | None, refused_by: frozenset[str]) -> EngineRow:
         rows = {build.tag: build for build in self._engines()}
-        builds = [self._as_build(build) for build in rows.values()]
+        return rows[serving_lane(self._subject(row, engine, refused_by, rows), self._as_builds(rows)).tag]
+
+    def _subject(
+        self, row: ModelRow, engine: str | None, refused_by: frozenset[str], rows: Mapping[str, EngineRow]
+    ) -> Subject:
         pin = pin_in_force(self._pins(row.name), row, rows)
-        subject = Subject(
+        return Subject(
             name=row.name,
             shape=shape_of(row),
             architecture=row.arch,
@@ -150,7 +167,9 @@ class ModelPlanner:
             pin=None if pin is None else pin.engine,
             refused_by=refused_by if pin is None else refused_by | set(pin.refused_by),
         )
-        return rows[serving_lane(subject, builds).tag]
+
+    def _as_builds(self, rows: Mapping[str, EngineRow]) -> tuple[Build, ...]:
+        return tuple(self._as_build(row) for row in rows.values())
 
     def _as_build(self, row: EngineRow) -> Build:
         known = self._advertised(row)

@@ -8,6 +8,7 @@ from blazar_routing.instances import model_of
 from blazar_supervisor.residency.census import Census
 from blazar_supervisor.residency.eviction import Room
 from blazar_supervisor.residency.lines import is_spare, next_key
+from blazar_supervisor.residency.pools import Bytes
 from blazar_supervisor.residency.ports import Plan, Planner
 from blazar_supervisor.residency.residence import Residence
 from blazar_supervisor.residency.wording import pinned_verdict
@@ -110,12 +111,16 @@ class Plans:
         Raises:
             LaneError: The planner's refusal.
         """
+        limit, refused_by = await self.circumstances(line)
+        return await self._planner.plan(line, limit=limit, refused_by=refused_by, ctx_tokens=ctx_tokens)
+
+    async def circumstances(self, line: str) -> tuple[Bytes | None, frozenset[str]]:
+        """Measure, and return what a plan depends on: memory for children, and builds that died on the model."""
         pools = await self._planner.pools()
         children = [residence.child for residence in self._census if residence.child is not None and residence.alive]
         private = await asyncio.gather(*(child.private_bytes() for child in children))
         self._census.measured(pools, private=sum(private))
-        refused_by = self._refused_by.get(model_of(line), frozenset())
-        return await self._planner.plan(line, limit=self._census.limit, refused_by=refused_by, ctx_tokens=ctx_tokens)
+        return self._census.limit, self._refused_by.get(model_of(line), frozenset())
 
     async def larger(self, residence: Residence, ctx_tokens: int) -> Plan:
         """Return the plan of a child with a larger context in the place of ``residence``, which runs.
