@@ -162,6 +162,15 @@ def test_banks_of_models_that_are_gone_are_swept_away_and_so_is_what_was_half_wr
     assert names(shelf, "there") == ["_auto-4096-0.bin", "_auto-4096.json"]
 
 
+def test_the_banks_of_a_removed_model_go_with_it_and_no_others(tmp_path: Path) -> None:
+    shelf = shelf_in(tmp_path)
+    for key in ("m", "m#2", "m@vision", "mm", "x" * 200):
+        write_part(shelf, key, MARK, 0)
+    shelf.discard("m")
+    shelf.discard("x" * 200)
+    assert [path.name for path in (tmp_path / "banks").iterdir()] == ["mm"]
+
+
 def profile_of(root: Path, *, args: tuple[str, ...] = (), engine: str = "b1") -> Profile:
     for name in ("llama-server", "m.gguf"):
         if not (root / name).exists():

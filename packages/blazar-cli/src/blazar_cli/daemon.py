@@ -287,6 +287,9 @@ def _pulling(layout: Layout, settings: SettingsWatch, catalogue: LiveCatalogue, 
     return pull
 
 
+_REMOVED = "its row was removed"
+
+
 class _Rows:
     """What follows from a change of the rows: new answers, and no engine for a model that is gone."""
 
@@ -303,10 +306,12 @@ class _Rows:
         for model in moved - {pin.model for pin in snapshot.pins}:
             self._host.forget_lane(model)
         names = {row.name: loaded_as(row) for row in snapshot.models}
+        for model in former.keys() - names.keys():
+            self._outdated.put_nowait((model, _REMOVED))
         for model in dict.fromkeys(resident.model for resident in self._host.residents()):
-            if model not in names:
-                self._outdated.put_nowait((model, "its row was removed"))
-            elif names[model] != former.get(model, names[model]):
+            if model not in names and model not in former:
+                self._outdated.put_nowait((model, _REMOVED))
+            elif model in names and names[model] != former.get(model, names[model]):
                 self._outdated.put_nowait((model, "its row has other files or another overlay now"))
 
     async def unload_outdated(self) -> None:
@@ -315,6 +320,8 @@ class _Rows:
             model, why = await self._outdated.get()
             if await self._host.unload(model):
                 _log.info("unloaded %s: %s", model, why)
+            if why == _REMOVED:
+                await self._host.discard_banks(model)
 
 
 @asynccontextmanager

@@ -189,6 +189,13 @@ class BankShelf:
                 part.unlink(missing_ok=True)
         self.keep_under_cap()
 
+    def discard(self, model: str) -> None:
+        """Remove every bank of a model: what was said with it must not outlive it."""
+        for folder in self._folders():
+            key = _key_of(folder)
+            if folder.name == encode_name(model) or (key is not None and model_of(key) == model):
+                _remove_folder(folder)
+
     def keep_under_cap(self) -> None:
         """Remove the oldest banks until the others are within the cap."""
         banks = []

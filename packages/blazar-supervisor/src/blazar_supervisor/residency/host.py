@@ -199,6 +199,10 @@ class EngineHost:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def discard_banks(self, model: str) -> None:
+        """Remove what was saved of conversations with a model that is gone."""
+        await asyncio.to_thread(self._shelf.discard, model)
+
     def forget_lane(self, model: str) -> None:
         """Try every engine build again at the model's next load, those that did not know its architecture included."""
         self._dispatcher.forget_lane(model)
