@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from blazar_routing.errors import LaneError
+from blazar_routing.errors import ContextDoesNotFit, LaneError
+from blazar_routing.instances import child_key, model_of, parse_instance
 from blazar_routing.ticket import Priority, Ticket
 from blazar_supervisor.residency.dispatcher import Dispatcher
 from blazar_supervisor.residency.lease import SlotLease
@@ -25,6 +26,8 @@ from blazar_supervisor.testing import (
 )
 
 MODELS = ("a", "b", "c")
+LINES = (*MODELS, "a@embed")
+TRAINED = 400
 GIB = 1 << 30
 
 
@@ -41,16 +44,24 @@ class Held:
 class Residency(RuleBasedStateMachine):
     """Clients, children and time in any order."""
 
-    @initialize(room=st.sampled_from([0, 1, 2]), drain_s=st.sampled_from([0.0, 10.0]), patient=st.booleans())
-    def begin(self, room: int, drain_s: float, patient: bool) -> None:
+    @initialize(
+        room=st.sampled_from([0, 1, 2, 3]),
+        drain_s=st.sampled_from([0.0, 10.0]),
+        patient=st.booleans(),
+        replicas=st.sampled_from([1, 1, 2, 3]),
+        most_ctx=st.sampled_from([250, 1000]),
+    )
+    def begin(self, room: int, drain_s: float, patient: bool, replicas: int, most_ctx: int) -> None:
         self.room = room
+        self.replicas = replicas
         self.patient = patient
         self.loop = SteppedLoop()
         asyncio.set_event_loop(self.loop)
         self.planner = FakePlanner(idle_s=60.0)
-        for model in MODELS:
-            self.planner.profiles[model] = make_profile(
-                model, slots=2, ctx_tokens=100, sleep_s=20, need=Bytes(host=10 * GIB)
+        self.planner.trained, self.planner.most_ctx = TRAINED, most_ctx
+        for line in LINES:
+            self.planner.profiles[line] = make_profile(
+                model_of(line), slots=2, ctx_tokens=100, sleep_s=20, need=Bytes(host=10 * GIB)
             )
         if room:
             total = Bytes(host=room * 10 * GIB + GIB)
@@ -64,7 +75,17 @@ class Residency(RuleBasedStateMachine):
         self.run(self.loop.settle())
 
     async def make(self, limits: Limits) -> Dispatcher:
-        return Dispatcher(planner=self.planner, launcher=self.launcher, limits=lambda: limits, clock=self.loop.time)
+        return Dispatcher(
+            planner=self.planner,
+            launcher=self.launcher,
+            limits=lambda: limits,
+            clock=self.loop.time,
+            replicas=self.most_children,
+        )
+
+    def most_children(self, line: str) -> int:
+        """As the host says it: a companion has one child."""
+        return self.replicas if line in MODELS else 1
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
@@ -79,14 +100,23 @@ class Residency(RuleBasedStateMachine):
 
     def settle(self) -> None:
         self.run(self.loop.settle())
+        for task in self.waiting:
+            if task.done() and not task.cancelled():
+                task.result()  # What a client found wrong.
         self.waiting = [task for task in self.waiting if not task.done()]
 
-    async def client(self, model: str, ticket: Ticket) -> None:
+    async def client(self, ticket: Ticket) -> None:
         try:
-            lease = await self.dispatcher.lend(model, ticket)
-        except LaneError as error:
-            self.errors.append(error)
+            lease = await self.dispatcher.lend(ticket.model, ticket)
+        except LaneError as refusal:
+            self.errors.append(refusal)
+            if isinstance(refusal, ContextDoesNotFit) and not ticket.ctx_tokens:
+                raise AssertionError("refused for another's wish") from refusal
             return
+        assert parse_instance(lease.child).line == ticket.model
+        assert lease.model == model_of(ticket.model)
+        assert lease.ctx_tokens is not None
+        assert lease.ctx_tokens >= min(ticket.ctx_tokens, TRAINED), "a smaller context than was asked for"
         child = next(child for child in self.launcher.children if child.endpoint == lease.endpoint)
         assert child.stops == 0, "a lease on a child that is being stopped"
         held = Held(lease, child)
@@ -96,15 +126,20 @@ class Residency(RuleBasedStateMachine):
     # What happens
 
     @rule(
-        model=st.sampled_from(MODELS),
+        line=st.sampled_from(LINES),
         slots=st.integers(0, 3),
         cells=st.sampled_from([0, 30, 60, 500]),
         deadline_s=st.sampled_from([None, None, 5.0]),
         priority=st.sampled_from(Priority),
+        ctx_tokens=st.sampled_from([0, 0, 0, 50, 200, 300, 900]),
     )
-    def arrive(self, model: str, slots: int, cells: int, deadline_s: float | None, priority: Priority) -> None:
-        ticket = Ticket(model=model, slots=slots, cells=cells, deadline_s=deadline_s, priority=priority)
-        self.waiting.append(self.loop.create_task(self.client(model, ticket)))
+    def arrive(
+        self, line: str, slots: int, cells: int, deadline_s: float | None, priority: Priority, ctx_tokens: int
+    ) -> None:
+        ticket = Ticket(
+            model=line, slots=slots, cells=cells, deadline_s=deadline_s, priority=priority, ctx_tokens=ctx_tokens
+        )
+        self.waiting.append(self.loop.create_task(self.client(ticket)))
         self.settle()
 
     @precondition(lambda self: self.waiting)
@@ -176,9 +211,9 @@ class Residency(RuleBasedStateMachine):
         self.others.append(self.loop.create_task(self.dispatcher.unload(model)))
         self.settle()
 
-    @rule(model=st.sampled_from(MODELS), seconds=st.sampled_from([None, 0, 5.0, 1000.0]))
-    def keep(self, model: str, seconds: float | None) -> None:
-        self.call(self.dispatcher.keep, model, seconds)
+    @rule(line=st.sampled_from(LINES), seconds=st.sampled_from([None, 0, 5.0, 1000.0]))
+    def keep(self, line: str, seconds: float | None) -> None:
+        self.call(self.dispatcher.keep, line, seconds)
         self.settle()
 
     @precondition(lambda self: self.held)
@@ -199,8 +234,12 @@ class Residency(RuleBasedStateMachine):
 
     @invariant()
     def at_most_one_child_per_key(self) -> None:
-        for model in MODELS:
-            assert len(self.launcher.alive(model)) <= 1
+        if not hasattr(self, "dispatcher"):
+            return
+        for line in LINES:
+            keys = [child.key for child in self.launcher.alive() if parse_instance(child.key).line == line]
+            assert len(keys) == len(set(keys)) <= self.most_children(line)
+            assert set(keys) <= {child_key(line, number + 1) for number in range(self.most_children(line))}
 
     @invariant()
     def nothing_is_stopped_while_lent_unless_its_holder_was_told(self) -> None:
@@ -219,7 +258,7 @@ class Residency(RuleBasedStateMachine):
         for child in self.launcher.alive():
             leases = [held.lease for held in self.held if held.child is child]
             assert sum(lease._slots for lease in leases) <= 2
-            assert sum(lease._cells for lease in leases) <= 100
+            assert sum(lease._cells for lease in leases) <= child.profile.cells
 
     @invariant()
     def nothing_that_could_be_done_is_left_undone(self) -> None:
@@ -234,8 +273,8 @@ class Residency(RuleBasedStateMachine):
     def whoever_waits_waits_for_something(self) -> None:
         if not hasattr(self, "dispatcher"):
             return
-        for model in MODELS:
-            view = self.dispatcher.waiting(model)
+        for line in LINES:
+            view = self.dispatcher.waiting(line)
             if view is not None:
                 assert self.dispatcher.residents() or self.dispatcher._timer is not None or self.others
 

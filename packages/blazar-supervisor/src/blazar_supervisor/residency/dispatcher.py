@@ -492,7 +492,11 @@ class Dispatcher:
             idle = not residence.leases and residence.state in {ChildState.READY, ChildState.SLEEPING}
             if seconds == 0 and idle and not self._queue.waiting(line):
                 self._stop_idle(residence)
-        self._arm()
+        if self._waiters:
+            # Somebody may wait for this one's going, which may be out of the question now.
+            self._decide()
+        else:
+            self._arm()
 
     async def unload(self, model: str, *, drain_s: float = STOP_DRAIN_S) -> bool:
         """Stop every child of the model, whatever it is for, and return whether there was one, once they are gone.

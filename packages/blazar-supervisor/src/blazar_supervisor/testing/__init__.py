@@ -181,6 +181,11 @@ class FakeChild:
         self._exited = asyncio.Event()
 
     @property
+    def profile(self) -> Profile:
+        """What it was started from."""
+        return self._plan.profile
+
+    @property
     def pid(self) -> int:
         """A made-up number."""
         return self._pid
