@@ -131,7 +131,11 @@ def list_models(*, as_json: bool) -> None:
         )
         for row in rows
     ]
-    show_table(_COLUMNS, cells, empty="No model is registered yet. Add one with `blazar models add PATH`.")
+    show_table(
+        _COLUMNS,
+        cells,
+        empty="No model is registered yet. Add one with `blazar models add PATH`, or fetch one: `blazar pull NAME`.",
+    )
 
 
 @models.command()

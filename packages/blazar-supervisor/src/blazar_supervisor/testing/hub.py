@@ -217,6 +217,7 @@ class FaultyHub:
             case Fault.STALLS:
                 await self._write(response, file, body[: len(body) // 2])
                 await asyncio.to_thread(self.released.wait, 30)
+                body = body[len(body) // 2 :]
             case Fault.SLOW:
                 for at in range(0, len(body), max(1, len(body) // 20)):
                     await self._write(response, file, body[at : at + max(1, len(body) // 20)])
