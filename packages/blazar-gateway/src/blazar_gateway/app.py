@@ -99,7 +99,10 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
 
 _BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
     (re.compile(r"(?:/v1)?/models/.+"), {"GET": listings.model}),
-    (re.compile(r"/v1/responses/[^/]+"), {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete}),
+    (
+        re.compile(r"/v1/responses/(?!compact$)[^/]+"),
+        {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
+    ),
     (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": stored_responses.cancel}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": stored_responses.input_items}),
     (re.compile(r"/api/keys/[^/]+"), {"DELETE": keys.remove}),

@@ -83,7 +83,13 @@ def test_reasoning_between_the_slices_of_a_tool_does_not_split_it() -> None:
 def test_a_tool_block_starts_with_an_empty_input_and_its_own_prefix() -> None:
     frames = stream(STARTED, ToolCallStarted(0, "call_x", "f"), Finished(FinishReason.TOOL_CALLS))
     start = next(frame for frame in frames if frame["type"] == "content_block_start")
-    assert start["content_block"] == {"type": "tool_use", "id": "toolu_x", "name": "f", "input": {}}
+    assert start["content_block"] == {
+        "type": "tool_use",
+        "id": "toolu_x",
+        "name": "f",
+        "input": {},
+        "caller": {"type": "direct"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,12 @@ def test_answer_has_llama_servers_members_in_its_order() -> None:
     assert list(made) == ["choices", "created", "model", "system_fingerprint", "object", "usage", "id", "timings"]
     assert made == {
         "choices": [
-            {"finish_reason": "stop", "index": 0, "message": {"role": "assistant", "content": "".join(PIECES)}}
+            {
+                "finish_reason": "stop",
+                "index": 0,
+                "message": {"role": "assistant", "content": "".join(PIECES), "refusal": None},
+                "logprobs": None,
+            }
         ],
         "created": 1796025319,
         "model": "m",
@@ -80,7 +85,11 @@ def test_comments_between_frames_are_skipped() -> None:
 
 
 def test_no_content_is_an_empty_text() -> None:
-    assert answer(chat_stream([]))["choices"][0]["message"] == {"role": "assistant", "content": ""}
+    assert answer(chat_stream([]))["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "",
+        "refusal": None,
+    }
 
 
 def test_tool_calls_are_put_together_by_index() -> None:
@@ -101,6 +110,7 @@ def test_tool_calls_are_put_together_by_index() -> None:
     assert choice["message"] == {
         "role": "assistant",
         "content": "",
+        "refusal": None,
         "tool_calls": [
             {"type": "function", "function": {"name": "f", "arguments": '{"a":1}'}, "id": "c0"},
             {"type": "function", "function": {"name": "g", "arguments": "{}"}, "id": "c1"},
@@ -122,7 +132,13 @@ def test_calls_that_share_an_index_but_not_an_id_are_two_calls() -> None:
 def test_reasoning_is_offered_under_both_names(name: str) -> None:
     stream = chat_frame({name: "th"}) + chat_frame({name: "ink"}) + chat_frame({"content": "42"}) + done_frame()
     message = answer(stream)["choices"][0]["message"]
-    assert message == {"role": "assistant", "content": "42", "reasoning_content": "think", "reasoning": "think"}
+    assert message == {
+        "role": "assistant",
+        "content": "42",
+        "refusal": None,
+        "reasoning_content": "think",
+        "reasoning": "think",
+    }
 
 
 def test_log_probabilities_are_joined() -> None:

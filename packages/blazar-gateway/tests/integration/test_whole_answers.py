@@ -28,7 +28,14 @@ async def test_answer_is_the_engines_own_field_for_field(host: ReadyHost, engine
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.json == {
-        "choices": [{"finish_reason": "stop", "index": 0, "message": {"role": "assistant", "content": "Hello wörld"}}],
+        "choices": [
+            {
+                "finish_reason": "stop",
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hello wörld", "refusal": None},
+                "logprobs": None,
+            }
+        ],
         "created": 1796025319,
         "model": "m",
         "system_fingerprint": "b1-7e4c0a9",
@@ -48,7 +55,14 @@ async def test_text_completion(host: ReadyHost) -> None:
 
 
 PLAIN: dict[str, Any] = {
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hi", "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": None,
+        }
+    ],
     "created": 1,
     "model": "m",
     "object": "chat.completion",

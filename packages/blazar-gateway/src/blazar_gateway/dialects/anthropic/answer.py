@@ -29,6 +29,9 @@ from blazar_gateway.dialects.tool_calls import is_complete
 SIGNATURE = "blazar"
 """Thinking blocks must carry a signature; nobody checks ours, so it says where it comes from."""
 
+CALLER = {"type": "direct"}
+"""Who calls a tool: the model itself, not code that it has written."""
+
 _STOP_REASONS = {
     FinishReason.STOP: "end_turn",
     FinishReason.LENGTH: "max_tokens",
@@ -145,7 +148,7 @@ class MessageStream:
                 yield from self._ensure("text", {"type": "text", "text": "", "citations": None})
                 yield self._delta({"type": "text_delta", "text": text})
             case ToolCallStarted(index, call_id, name):
-                block = {"type": "tool_use", "id": tool_use_id(call_id), "name": name, "input": {}}
+                block = {"type": "tool_use", "id": tool_use_id(call_id), "name": name, "input": {}, "caller": CALLER}
                 yield from self._ensure(f"tool {index}", block)
                 self._call, self._arguments = index, ""
             case ToolCallArguments(index, fragment):
@@ -230,6 +233,7 @@ def message(
                 "id": tool_use_id(call_id),
                 "name": name,
                 "input": parsed_input("".join(pieces)),
+                "caller": CALLER,
             }
         )
     reason, sequence = stop_reason(finished)

@@ -1,4 +1,4 @@
-"""One answer out of a stream, field for field the one that the engine would have given without a stream.
+"""One answer out of a stream, field for field the one that the engine would have given without a stream, and two more.
 
 A client that leaves a non-stream call is not noticed by llama-server (b10434): it works on, in a slot that somebody
 else waits for. So the engine is always asked for a stream, which it does cancel. What differs from its own answer is
@@ -231,10 +231,9 @@ class _Choice:
         if self._calls:
             message["tool_calls"] = [call.object() for call in self._calls.values()]
             finish = "tool_calls" if finish in {"stop", "function_call"} else finish
-        choice: JsonObject = {"finish_reason": finish, "index": index, "message": message}
-        if self._logprobs is not None:
-            choice["logprobs"] = self._logprobs
-        return choice
+        # Validators of OpenAI's schema want these two, which engines leave out, present though they be null.
+        message.setdefault("refusal", None)
+        return {"finish_reason": finish, "index": index, "message": message, "logprobs": self._logprobs}
 
 
 @dataclass(slots=True)
