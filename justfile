@@ -89,7 +89,7 @@ fuzz *arguments:
     @{{ python }} scripts/fuzz "$@"
 
 # The official clients, feature by feature, on the stub and on the stock engine: `just client-matrix --stub-only`.
-client-matrix *args:
+client-matrix *arguments:
     @{{ python }} scripts/client_matrix "$@"
 
 # Compare what blazar-gguf predicts with what a real llama-server does: `just fuzz-engine PATH/llama-server`.
@@ -99,6 +99,10 @@ fuzz-engine *arguments:
 # Run the admission queue on synthetic load and draw what users would feel.
 simulate *arguments:
     @{{ python }} scripts/simulate "$@"
+
+# Which tests show each section of the protocols, and whether any is missing.
+section-map *arguments:
+    @{{ python }} scripts/section_map "$@"
 
 # Write docs/reference from the code.
 reference *arguments:
