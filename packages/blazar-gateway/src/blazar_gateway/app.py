@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import MappingProxyType
 
 from aiohttp import hdrs, web
@@ -14,6 +14,7 @@ from blazar_gateway.connections import MAX_FIELD_BYTES, MAX_HEADERS, MAX_LINE_BY
 from blazar_gateway.context import GATEWAY, Gateway
 from blazar_gateway.guard import guard, mark_answer
 from blazar_gateway.image_fetch import ImageFetcher
+from blazar_gateway.openapi.document import Handler, Route
 from blazar_gateway.ports import (
     Catalogue,
     Daemon,
@@ -24,6 +25,7 @@ from blazar_gateway.ports import (
     ResponseMemory,
 )
 from blazar_gateway.routes import (
+    api_document,
     calls,
     control,
     embeddings,
@@ -43,11 +45,10 @@ from blazar_gateway.routes import (
 )
 from blazar_routing.errors import MethodNotAllowed, UnsupportedEndpoint
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
     {
         "/": {"GET": probes.root},
+        "/openapi.json": {"GET": api_document.openapi},
         "/health": {"GET": probes.health},
         "/healthz": {"GET": probes.health},
         "/api/version": {"GET": probes.version},
@@ -95,21 +96,36 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
         "/api/shutdown": {"POST": control.shutdown},
     }
 )
-"""Path to method to handler. A GET route also answers HEAD. ``/v1/models/{id}`` is matched by its prefix."""
+"""Path to method to handler. A GET route also answers HEAD."""
 
-_BY_PREFIX: tuple[tuple[re.Pattern[str], Mapping[str, Handler]], ...] = (
-    (re.compile(r"(?:/v1)?/models/.+"), {"GET": listings.model}),
-    (
-        re.compile(r"/v1/responses/(?!compact$)[^/]+"),
-        {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
-    ),
-    (re.compile(r"/v1/responses/[^/]+/cancel"), {"POST": stored_responses.cancel}),
-    (re.compile(r"/v1/responses/[^/]+/input_items"), {"GET": stored_responses.input_items}),
-    (re.compile(r"/api/keys/[^/]+"), {"DELETE": keys.remove}),
-    (re.compile(r"/api/keys/[^/]+/rotate"), {"POST": keys.rotate}),
-    (re.compile(r"/api/blobs/[^/]+"), {"GET": ollama_models.blob, "POST": ollama_models.add_blob}),
+NAMED_ROUTES: Mapping[str, Mapping[str, Handler]] = MappingProxyType(
+    {
+        "/v1/models/{model}": {"GET": listings.model},
+        "/models/{model}": {"GET": listings.model},
+        "/v1/responses/{id}": {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
+        "/v1/responses/{id}/cancel": {"POST": stored_responses.cancel},
+        "/v1/responses/{id}/input_items": {"GET": stored_responses.input_items},
+        "/api/keys/{name}": {"DELETE": keys.remove},
+        "/api/keys/{name}/rotate": {"POST": keys.rotate},
+        "/api/blobs/{digest}": {"GET": ollama_models.blob, "POST": ollama_models.add_blob},
+    }
 )
-"""Routes whose path ends in a name."""
+"""Routes whose path holds a name."""
+
+
+_NAMES = {
+    # A model's name may hold slashes; the others do not.
+    "model": ".+",
+    # An endpoint of OpenAI's that is not served, not the name of a response.
+    "id": "(?!compact$)[^/]+",
+}
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{(\w+)\}", lambda name: _NAMES.get(name[1], "[^/]+"), template))
+
+
+_BY_PATTERN = tuple((_pattern(template), methods) for template, methods in NAMED_ROUTES.items())
 
 
 _server_log = logging.getLogger("blazar.gateway.http")
@@ -163,6 +179,7 @@ def create_app(
     )
     app = web.Application(middlewares=[guard], client_max_size=max_body_bytes)
     app[GATEWAY] = gateway
+    app[api_document.ROUTES] = all_routes()
     app.on_response_prepare.append(mark_answer)
     app.cleanup_ctx.append(_close_children)
     for path, methods in ROUTES.items():
@@ -173,6 +190,16 @@ def create_app(
     # Odd spellings, model names, preflights, and everything that does not exist.
     app.router.add_route(hdrs.METH_ANY, "/{rest:.*}", _elsewhere, expect_handler=_expect)
     return app
+
+
+def all_routes() -> tuple[Route, ...]:
+    """Return every route: method, path with ``{names}``, handler."""
+    return tuple(
+        (method, path, handler)
+        for table in (ROUTES, NAMED_ROUTES)
+        for path, methods in table.items()
+        for method, handler in methods.items()
+    )
 
 
 def create_runner(app: web.Application, *, drain_s: float = 10.0) -> web.AppRunner:
@@ -209,7 +236,7 @@ async def _elsewhere(request: web.Request) -> web.StreamResponse:
     path = plain_path(request.path)
     methods = ROUTES.get(path)
     if methods is None:
-        methods = next((methods for pattern, methods in _BY_PREFIX if pattern.fullmatch(path)), None)
+        methods = next((methods for pattern, methods in _BY_PATTERN if pattern.fullmatch(path)), None)
     if methods is None:
         raise UnsupportedEndpoint(method=request.method, path=path[:200])
     method = hdrs.METH_GET if request.method == hdrs.METH_HEAD else request.method

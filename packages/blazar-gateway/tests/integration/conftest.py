@@ -1,25 +1,17 @@
 """An engine that answers well, a watch for calls that block the loop, and gateways before whole engine processes."""
 
-import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from blockbuster import BlockBuster, blockbuster_ctx
-from typing_extensions import override
 
-from blazar_gateway import create_app, create_runner
 from blazar_gateway.testing import (
     Exchange,
-    FakeLease,
     FixedCatalogue,
-    PlainSettings,
     ReadyHost,
-    RecordingDaemon,
     ScriptedEngine,
     card,
     chat_stream,
@@ -30,7 +22,7 @@ from blazar_gateway.testing.frames import usage_object
 from blazar_gateway.testing.memory import MemoryInProcess
 from blazar_gateway.testing.registry import MemoryRegistry
 from blazar_gateway.testing.residents import FakeResident
-from blazar_routing.ticket import Ticket
+from blazar_gateway.testing.threaded import Place, PlainHost, Threaded
 from blazar_stubs import install_stub, write_stub_model
 from blazar_stubs.testing import Engine, launched
 
@@ -71,14 +63,6 @@ MODEL = "m"
 CTX_TOKENS = 2048
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the engine listens."""
-
-    base_url: str
-    socket_path: Path | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Lane:
     """A gateway with an engine behind it.
@@ -92,16 +76,6 @@ class Lane:
     kind: str
     url: str
     registry: MemoryRegistry
-
-
-class PlainHost(ReadyHost):
-    """Lends at once, without the engine's key, which these engines do not ask for."""
-
-    @override
-    async def lend(self, model: str, ticket: Ticket) -> FakeLease:
-        lease = self._grant(model)
-        lease.headers = {}
-        return lease
 
 
 def real_engine() -> tuple[Engine, Path]:
@@ -144,44 +118,3 @@ def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             yield Lane(engine.kind, gateway.start(), registry)
         finally:
             gateway.stop()
-
-
-class Threaded:
-    """The application on an event loop of its own thread, since official clients block."""
-
-    def __init__(
-        self, host: PlainHost, rows: FixedCatalogue, registry: MemoryRegistry, memory: MemoryInProcess
-    ) -> None:
-        self._host, self._rows, self._registry, self._memory = host, rows, registry, memory
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._runner: web.AppRunner
-
-    def start(self) -> str:
-        """Start serving; return the address."""
-        self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(60)
-
-    def stop(self) -> None:
-        """Stop serving and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(60)
-        self._loop.close()
-
-    async def _serve(self) -> str:
-        settings = PlainSettings()
-        app = create_app(
-            host=self._host,
-            catalogue=self._rows,
-            daemon=RecordingDaemon(),
-            settings=lambda: settings,
-            control=False,
-            registry=self._registry,
-            memory=self._memory,
-        )
-        self._runner = create_runner(app, drain_s=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"

@@ -34,7 +34,7 @@ METERED = frozenset(
 """Work for an engine: a key's concurrency, scope, rates and quota apply."""
 
 READS = re.compile(
-    r"/|/api/(?:version|tags|ps|show|usage)|(?:/v1)?/models(?:/.*)?|/v1/responses/(?!input_tokens$).+",
+    r"/|/openapi\.json|/api/(?:version|tags|ps|show|usage)|(?:/v1)?/models(?:/.*)?|/v1/responses/(?!input_tokens$).+",
 )
 """Open to every key; what they show is cut to its scope."""
 

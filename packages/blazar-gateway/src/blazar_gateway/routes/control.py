@@ -8,8 +8,8 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, KEY
-from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.event_stream import ClientGone
+from blazar_gateway.forms.managing import STOP
 from blazar_gateway.rows import get_card
 from blazar_routing.errors import AdminOnly, InvalidRequest
 
@@ -26,7 +26,7 @@ async def daemon(request: web.Request) -> web.StreamResponse:
 async def stop(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/stop``: unload a model once its requests have ended."""
     gateway = request.app[GATEWAY]
-    name = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
+    name = STOP.parse(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is missing: name the model to stop.", param="model")
     card = get_card(request, name)

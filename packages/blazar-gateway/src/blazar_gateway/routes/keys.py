@@ -10,14 +10,12 @@ from blazar_gateway.access.quotas import utc_day
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, KEY
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.forms.managing import NEW_KEY
 from blazar_gateway.ports import KeyRegistry, NewKey
 from blazar_routing.errors import AdminOnly, InvalidRequest, KeyMalformed, NoSuchKey
 
 _PRIORITIES = ("high", "normal", "low")
-_FIELDS = frozenset(
-    {"name", "models", "rpm", "tpm", "daily_tokens", "max_concurrent", "weight", "max_priority", "expires"}
-)
 _MOST_DAYS = 366
 
 
@@ -31,7 +29,7 @@ async def list_keys(request: web.Request) -> web.StreamResponse:
 async def add(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/keys``: make a key; the answer is the only place where its secret ever stands."""
     registry = _registry(request)
-    body = parse_object(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
+    body = NEW_KEY.parse(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
     wanted = _new_key(body)
     return json_answer({"name": wanted.name, "key": await registry.add(wanted)}, status=201)
 
@@ -82,8 +80,8 @@ def _name(request: web.Request) -> str:
 
 def _new_key(body: JsonObject) -> NewKey:
     for name in body:
-        if name not in _FIELDS:
-            raise KeyMalformed(f"`{name[:80]}` is not a field of a key; it takes {', '.join(sorted(_FIELDS))}")
+        if name not in NEW_KEY.checks:
+            raise KeyMalformed(f"`{name[:80]}` is not a field of a key; it takes {', '.join(sorted(NEW_KEY.checks))}")
     models = body.get("models") or []
     if not isinstance(models, list) or not all(isinstance(model, str) and model for model in models):
         raise KeyMalformed("`models` must be an array of model names")

@@ -14,10 +14,11 @@ from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.anthropic.answer import PING, MessageStream, message
 from blazar_gateway.dialects.anthropic.request import Translated, to_chat
 from blazar_gateway.dialects.events import Event
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai.generation import Generation
 from blazar_gateway.error_responses import Dialect, WireError, error_frame
 from blazar_gateway.event_stream import EventStream, comment_frame
+from blazar_gateway.forms.anthropic import COUNT_TOKENS, MESSAGES
 from blazar_gateway.ids import new_id
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.ports import ModelCard
@@ -32,7 +33,7 @@ async def messages(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/messages``."""
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    body = parse_object(raw)
+    body = MESSAGES.parse(raw)
     card = _card(request, body)
     translated, asked = _prepare(body, card)
     asked = await with_images(gateway, asked)
@@ -52,7 +53,7 @@ async def messages(request: web.Request) -> web.StreamResponse:
 async def count_tokens(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/messages/count_tokens``: the engine renders the chat with its own template and counts."""
     gateway = request.app[GATEWAY]
-    body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
+    body = COUNT_TOKENS.parse(await read_body(request, limit_bytes=gateway.max_body_bytes))
     card = _card(request, body)
     _, asked = _prepare(body, card, counting=True)
     asked = await with_images(gateway, asked)

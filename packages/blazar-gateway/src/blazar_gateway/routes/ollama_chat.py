@@ -15,13 +15,14 @@ from blazar_gateway.chat_orders import as_bytes, make_run, prepare_chat, with_im
 from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID, Gateway
 from blazar_gateway.dialects.events import Event, Text, Texts
-from blazar_gateway.dialects.json_objects import parse_object
 from blazar_gateway.dialects.ollama.answer import Clock, Lines, loaded, whole
 from blazar_gateway.dialects.ollama.request import Kind, Translated, chat, generate
 from blazar_gateway.dialects.times import rfc3339
 from blazar_gateway.domains import Domain, check_domain
 from blazar_gateway.error_responses import Dialect, EngineRefusal, WireError, error_frame
 from blazar_gateway.event_stream import EventStream
+from blazar_gateway.forms.form import Form
+from blazar_gateway.forms.ollama import CHAT, GENERATE
 from blazar_gateway.ids import new_call_id
 from blazar_gateway.keep_alive import parse_keep_alive
 from blazar_gateway.leases import Borrowed
@@ -41,12 +42,12 @@ _PATHS = {Kind.COMPLETION: "/v1/completions", Kind.INFILL: "/infill"}
 
 async def api_chat(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/chat``."""
-    return await _serve(request, partial(chat, new_call_id=new_call_id), is_chat=True)
+    return await _serve(request, CHAT, partial(chat, new_call_id=new_call_id), is_chat=True)
 
 
 async def api_generate(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/generate``."""
-    return await _serve(request, generate, is_chat=False)
+    return await _serve(request, GENERATE, generate, is_chat=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,12 @@ class _Asked:
 
 
 async def _serve(
-    request: web.Request, translate: Callable[[dict[str, Any]], Translated], *, is_chat: bool
+    request: web.Request, form: Form, translate: Callable[[dict[str, Any]], Translated], *, is_chat: bool
 ) -> web.StreamResponse:
     began_ns = time.monotonic_ns()
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    translated = translate(parse_object(raw))
+    translated = translate(form.parse(raw))
     clock = Clock(created_at=lambda: rfc3339(time.time()), elapsed_ns=lambda: time.monotonic_ns() - began_ns)
     card = get_card(request, translated.model)
     asked = _Asked(request, gateway, card, translated, clock, is_chat, len(raw))

@@ -7,10 +7,11 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.domains import check_embeds
 from blazar_gateway.embedding_runs import embed as embed_inputs
 from blazar_gateway.embedding_runs import load_for_vectors
+from blazar_gateway.forms.ollama import EMBED, EMBEDDING
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.rows import get_card
 from blazar_gateway.vectors import normalised
@@ -22,7 +23,7 @@ async def embed(request: web.Request) -> web.StreamResponse:
     began_ns = time.monotonic_ns()
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    body = parse_object(raw)
+    body = EMBED.parse(raw)
     card = _card(request, body)
     inputs = _inputs(body.get("input"))
     truncate = body.get("truncate")
@@ -59,7 +60,7 @@ async def embedding(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/embeddings``: a single vector."""
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    body = parse_object(raw)
+    body = EMBEDDING.parse(raw)
     card = _card(request, body)
     prompt = body.get("prompt")
     if prompt is not None and not isinstance(prompt, str):

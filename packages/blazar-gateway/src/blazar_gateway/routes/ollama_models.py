@@ -10,8 +10,10 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, Gateway
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.ollama import show as shown
+from blazar_gateway.forms.form import Form
+from blazar_gateway.forms.ollama import COPY, CREATE, NAMED, PUSH, SHOW
 from blazar_gateway.ports import ModelRegistry, Overlay
 from blazar_gateway.rows import get_card
 from blazar_routing.errors import InvalidRequest, UnsupportedEndpoint
@@ -24,7 +26,7 @@ _MAX_NAME = 255
 async def show(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/show``."""
     gateway = request.app[GATEWAY]
-    body = await _body(request)
+    body = await _body(request, SHOW)
     card = get_card(request, _name(body))
     found = None
     if gateway.registry is not None:
@@ -35,7 +37,7 @@ async def show(request: web.Request) -> web.StreamResponse:
 async def delete(request: web.Request) -> web.StreamResponse:
     """Answer ``DELETE /api/delete``: remove a row, once its engine has gone."""
     gateway = request.app[GATEWAY]
-    card = get_card(request, _name(await _body(request)))
+    card = get_card(request, _name(await _body(request, NAMED)))
     registry = _registry(gateway, "delete models", f"blazar models rm {card.name}")
     await gateway.host.unload(card.name)
     await registry.delete(card.name)
@@ -45,7 +47,7 @@ async def delete(request: web.Request) -> web.StreamResponse:
 async def copy(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/copy``: a second name for a row."""
     gateway = request.app[GATEWAY]
-    body = await _body(request)
+    body = await _body(request, COPY)
     source = body.get("source")
     if not isinstance(source, str) or not source:
         raise InvalidRequest("source is required: name the model to copy.", param="source")
@@ -59,7 +61,7 @@ async def copy(request: web.Request) -> web.StreamResponse:
 async def create(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/create``: a row that is another one with defaults of its own."""
     gateway = request.app[GATEWAY]
-    body = await _body(request)
+    body = await _body(request, CREATE)
     overlay = _overlay(request, body)
     registry = _registry(gateway, "create models", "blazar models add PATH")
     await registry.create(overlay)
@@ -69,7 +71,7 @@ async def create(request: web.Request) -> web.StreamResponse:
 
 async def push(request: web.Request) -> web.StreamResponse:
     """Refuse ``POST /api/push``."""
-    name = _name(await _body(request))
+    name = _name(await _body(request, PUSH))
     raise InvalidRequest(
         f"model '{name[:200]}' stays on this machine: this server never uploads anything. "
         "To publish it, upload its file with the tools of the site you mean.",
@@ -102,8 +104,8 @@ async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _body(request: web.Request) -> JsonObject:
-    return parse_object(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
+async def _body(request: web.Request, form: Form) -> JsonObject:
+    return form.parse(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
 
 
 def _name(body: JsonObject) -> str:

@@ -10,8 +10,9 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.event_stream import ClientGone
+from blazar_gateway.forms.ollama import NAMED, PULL
 from blazar_gateway.ports import ModelPulls, PullState
 from blazar_routing.errors import InternalError, InvalidRequest, LaneError
 
@@ -28,7 +29,7 @@ async def pull(request: web.Request) -> web.StreamResponse:
     failures are a line ``{"error": …}``, as Ollama's are.
     """
     gateway = request.app[GATEWAY]
-    body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
+    body = PULL.parse(await read_body(request, limit_bytes=gateway.max_body_bytes))
     name = _name(body)
     if gateway.catalogue.find(name) is not None:
         return _present(body)
@@ -53,7 +54,7 @@ async def listing(request: web.Request) -> web.StreamResponse:
 
 async def cancel(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/pull/cancel``: stop a pull; what has arrived is kept."""
-    body = parse_object(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
+    body = NAMED.parse(await read_body(request, limit_bytes=request.app[GATEWAY].max_body_bytes))
     pulls = request.app.get(PULLS)
     return json_answer({"cancelled": pulls is not None and pulls.cancel(_name(body))})
 

@@ -8,7 +8,8 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.forms.openai import RERANK
 from blazar_gateway.ids import new_id
 from blazar_gateway.rerank_runs import Ranked, rank
 from blazar_gateway.rows import get_card
@@ -40,7 +41,7 @@ async def cohere(request: web.Request) -> web.StreamResponse:
 async def _serve(request: web.Request) -> tuple[JsonObject, list[dict[str, Any]], Ranked]:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    body = parse_object(raw)
+    body = RERANK.parse(raw)
     name = body.get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")

@@ -16,13 +16,14 @@ from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.events import Event, Failed
-from blazar_gateway.dialects.json_objects import JsonObject, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.responses.kept import with_ids
 from blazar_gateway.dialects.responses.request import Translated, to_chat
 from blazar_gateway.dialects.responses.response import response_object
 from blazar_gateway.dialects.responses.stream import ResponseStream
 from blazar_gateway.error_responses import WireError
 from blazar_gateway.event_stream import EventStream
+from blazar_gateway.forms.openai import RESPONSE
 from blazar_gateway.ids import new_id
 from blazar_gateway.leases import Borrowed, ChildStalled
 from blazar_gateway.ports import ModelCard
@@ -43,7 +44,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/responses``."""
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
-    body = parse_object(raw)
+    body = RESPONSE.parse(raw)
     card = _card(request, body)
     _refuse_unkept_state(body)
     translated = await _translate(request, body)
@@ -59,7 +60,7 @@ async def create(request: web.Request) -> web.StreamResponse:
 async def input_tokens(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /v1/responses/input_tokens``: the engine renders the chat with its own template and counts."""
     gateway = request.app[GATEWAY]
-    body = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes))
+    body = RESPONSE.parse(await read_body(request, limit_bytes=gateway.max_body_bytes))
     card = _card(request, body)
     translated = await _translate(request, body)
     asked = await with_images(gateway, prepare_chat(translated.body, card, think=None))

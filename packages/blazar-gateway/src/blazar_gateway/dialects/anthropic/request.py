@@ -140,7 +140,7 @@ def _tools(tools: object) -> list[dict[str, Any]]:
         where = f"tools[{index}]"
         if not isinstance(tool, dict):
             raise InvalidRequest(f"`{where}` must be an object", param=where)
-        if tool.get("type") not in {None, "custom"} and "input_schema" not in tool:
+        if tool.get("type") not in (None, "custom") and "input_schema" not in tool:
             continue
         if not isinstance(tool.get("name"), str) or not tool["name"]:
             raise InvalidRequest(f"`{where}.name` is required", param=f"{where}.name")
@@ -158,7 +158,7 @@ def _tool_choice(choice: object, tools: list[dict[str, Any]]) -> dict[str, Any]:
     if choice is None:
         return {}
     kind = choice.get("type") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or kind not in {"auto", "any", "tool", "none"}:
+    if not isinstance(choice, dict) or kind not in ("auto", "any", "tool", "none"):
         raise InvalidRequest("`tool_choice.type` must be auto, any, tool or none", param="tool_choice")
     chosen: dict[str, Any] = {}
     if choice.get("disable_parallel_tool_use"):
@@ -182,7 +182,7 @@ def _thinking(thinking: object, max_tokens: object) -> dict[str, Any]:
     if thinking is None:
         return {"chat_template_kwargs": {"enable_thinking": False}}
     kind = thinking.get("type") if isinstance(thinking, dict) else None
-    if not isinstance(thinking, dict) or kind not in {"enabled", "adaptive", "disabled", "between_tools"}:
+    if not isinstance(thinking, dict) or kind not in ("enabled", "adaptive", "disabled", "between_tools"):
         raise InvalidRequest("`thinking.type` must be enabled, adaptive or disabled", param="thinking.type")
     if kind == "enabled":
         budget = thinking.get("budget_tokens")

@@ -10,7 +10,7 @@ from typing import Any
 
 from blazar_routing.errors import InvalidRequest
 
-_FLOATS = {
+FLOATS = {
     "temperature": "temperature",
     "top_p": "top_p",
     "min_p": "min_p",
@@ -21,7 +21,7 @@ _FLOATS = {
     "mirostat_tau": "mirostat_tau",
     "mirostat_eta": "mirostat_eta",
 }
-_INTEGERS = {
+INTEGERS = {
     "seed": "seed",
     "top_k": "top_k",
     "repeat_last_n": "repeat_last_n",
@@ -59,10 +59,10 @@ def translate_options(options: object) -> Options:
     for name, value in options.items():
         if value is None:
             continue
-        if name in _FLOATS:
-            fields[_FLOATS[name]] = _number(name, value)
-        elif name in _INTEGERS:
-            fields[_INTEGERS[name]] = _integer(name, value)
+        if name in FLOATS:
+            fields[FLOATS[name]] = _number(name, value)
+        elif name in INTEGERS:
+            fields[INTEGERS[name]] = _integer(name, value)
         elif name == "stop":
             fields["stop"] = _stop(value)
     num_ctx = fields.pop("num_ctx", None)

@@ -104,7 +104,7 @@ class Generation:
         return dump({name: value for name, value in fields.items() if value is not None})
 
 
-_CHAT_CHECKS: Mapping[str, Check] = {
+CHAT_CHECKS: Mapping[str, Check] = {
     **SHARED_CHECKS,
     "max_completion_tokens": token_limit,
     "logprobs": boolean,
@@ -117,7 +117,7 @@ _CHAT_CHECKS: Mapping[str, Check] = {
     "functions": array,
 }
 
-_COMPLETION_CHECKS: Mapping[str, Check] = {
+COMPLETION_CHECKS: Mapping[str, Check] = {
     **SHARED_CHECKS,
     "suffix": text,
     "echo": boolean,
@@ -145,7 +145,7 @@ def check_chat(fields: JsonObject, *, raw: bytes | None = None) -> Generation:
     Raises:
         InvalidRequest: It is not one; the error names the field.
     """
-    changed = check_fields(fields, _CHAT_CHECKS)
+    changed = check_fields(fields, CHAT_CHECKS)
     model = _model(fields)
     if "messages" not in fields:
         raise InvalidRequest("messages is missing: a chat needs at least one message.", param="messages")
@@ -174,7 +174,7 @@ def check_completion(fields: JsonObject, *, raw: bytes | None = None) -> Generat
     Raises:
         InvalidRequest: It is not one; the error names the field.
     """
-    changed = check_fields(fields, _COMPLETION_CHECKS)
+    changed = check_fields(fields, COMPLETION_CHECKS)
     model = _model(fields)
     prompts = check_prompts(fields.get("prompt"))
     before = dict(fields)

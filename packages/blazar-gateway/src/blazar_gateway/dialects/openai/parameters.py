@@ -118,6 +118,38 @@ def stop_sequences(name: str, value: object) -> object:
     return value if all(value) else [item for item in value if item]
 
 
+def objects(name: str, value: object) -> object:
+    """Accept an array of objects."""
+    if type(value) is not list:
+        raise _wrong(name, value, "an array of objects")
+    for index, item in enumerate(value):
+        if type(item) is not dict:
+            raise _wrong(f"{name}[{index}]", item, "an object")
+    return value
+
+
+def token_numbers(name: str, value: object) -> object:
+    """Accept an array of token numbers."""
+    if type(value) is not list:
+        raise _wrong(name, value, "an array of whole numbers")
+    for index, item in enumerate(value):
+        if type(item) is not int or not 0 <= item < 2**31:
+            raise _wrong(f"{name}[{index}]", item, "a token's number")
+    return value
+
+
+def mixed_text(name: str, value: object) -> object:
+    """Accept a string, or an array of strings and token numbers."""
+    if type(value) is str:
+        return value
+    if type(value) is not list:
+        raise _wrong(name, value, "a string, or an array of strings and token numbers")
+    for index, item in enumerate(value):
+        if type(item) is not str and (type(item) is not int or not 0 <= item < 2**31):
+            raise _wrong(f"{name}[{index}]", item, "a string or a token's number")
+    return value
+
+
 SHARED_CHECKS: Mapping[str, Check] = {
     "model": text,
     "stream": boolean,
@@ -143,6 +175,26 @@ SHARED_CHECKS: Mapping[str, Check] = {
     "return_progress": boolean,
 }
 """What chats and text completions have in common."""
+
+_TOKEN: JsonObject = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+
+SCHEMAS: Mapping[Check, JsonObject] = {
+    whole_number: {"type": "integer"},
+    number: {"type": "number"},
+    boolean: {"type": "boolean"},
+    boolean_or_number: {"type": ["boolean", "integer"]},
+    text: {"type": "string"},
+    mapping: {"type": "object"},
+    array: {"type": "array"},
+    mapping_or_array: {"type": ["object", "array"]},
+    count: {"type": "integer", "minimum": 1},
+    token_limit: {"type": "integer", "minimum": -1},
+    objects: {"type": "array", "items": {"type": "object"}},
+    token_numbers: {"type": "array", "items": _TOKEN},
+    mixed_text: {"anyOf": [{"type": "string"}, {"type": "array", "items": {"anyOf": [{"type": "string"}, _TOKEN]}}]},
+    stop_sequences: {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+}
+"""What each check accepts, as a JSON Schema; a test holds the two against each other."""
 
 
 def _wrong(name: str, value: object, wanted: str) -> InvalidRequest:
