@@ -7,6 +7,8 @@ _LIMIT = Described({"type": "integer", "minimum": 0})
 
 STOP = Form("StopRequest", {"model": NAME}, required=("model",))
 
+EXPLAIN = Form("ExplainRequest", {"model": NAME}, required=("model",))
+
 NEW_KEY = Form(
     "NewKeyRequest",
     {

@@ -190,6 +190,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = MappingProxyType(
         ("POST", "/api/stop"): Operation(
             "Unload a model once its requests have ended", "Daemon", managing.STOP, _json(answers.STOPPED)
         ),
+        ("POST", "/api/explain"): Operation(
+            "Say which engine would serve a model, how, and why", "Daemon", managing.EXPLAIN, _json(answers.ANYTHING)
+        ),
         ("POST", "/api/refresh"): Operation(
             "Take up what was changed in the owner's files", "Daemon", answers=_json(answers.STATUS)
         ),

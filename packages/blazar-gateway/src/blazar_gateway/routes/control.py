@@ -9,7 +9,7 @@ from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, KEY
 from blazar_gateway.event_stream import ClientGone
-from blazar_gateway.forms.managing import STOP
+from blazar_gateway.forms.managing import EXPLAIN, STOP
 from blazar_gateway.rows import get_card
 from blazar_routing.errors import AdminOnly, InvalidRequest
 
@@ -37,7 +37,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/explain``: which engine would serve a model, how and why; nothing is started."""
     gateway = request.app[GATEWAY]
     _require_owner(request, "how engines are started")
-    name = parse_object(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
+    name = EXPLAIN.parse(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("model is missing: name the model to explain.", param="model")
     return json_answer(await gateway.daemon.explain(get_card(request, name).name))
