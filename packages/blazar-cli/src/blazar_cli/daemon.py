@@ -165,7 +165,7 @@ class _Daemon:
             settings=self.settings,
             on_rows=rows.replace,
             on_settings=partial(
-                _apply, catalogue=catalogue, admission=admission, env_keys=self.env_keys, address=address
+                _apply, catalogue=catalogue, host=host, admission=admission, env_keys=self.env_keys, address=address
             ),
         )
         keys = LiveKeys(KeyFile(self.settings.path, self.env_keys), reload=watch.look, store=store)
@@ -303,6 +303,7 @@ class _Rows:
         former = {row.name: loaded_as(row) for row in self._catalogue.rows()}
         moved = {pin.model for pin in self._catalogue.pins()}
         self._catalogue.replace(snapshot)
+        self._host.refresh()
         for model in moved - {pin.model for pin in snapshot.pins}:
             self._host.forget_lane(model)
         names = {row.name: loaded_as(row) for row in snapshot.models}
@@ -352,6 +353,7 @@ def _apply(
     settings: Settings,
     *,
     catalogue: LiveCatalogue,
+    host: EngineHost,
     admission: Admission,
     env_keys: tuple[KeyEntry, ...],
     address: Address,
@@ -359,6 +361,7 @@ def _apply(
     # Everything else is read where it is used; the level is the logging module's own state.
     set_log_level(settings.log_level)
     catalogue.configure(settings)
+    host.refresh()
     guarded = bool(admission.keyring)
     admission.replace_keys(_keyring(settings, env_keys))
     if guarded and not admission.keyring:

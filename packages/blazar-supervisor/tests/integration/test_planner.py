@@ -8,7 +8,7 @@ from blazar_store.testing import make_engine
 from blazar_supervisor.engines.llamacpp.knobs import KNOBS
 from blazar_supervisor.residency.planner import ModelPlanner
 from blazar_supervisor.residency.ports import Plan
-from blazar_supervisor.testing.house import House
+from blazar_supervisor.testing.house import House, until
 
 
 async def planned(house: House) -> Plan:
@@ -62,3 +62,31 @@ async def test_an_engine_that_is_not_there_is_refused(house: House) -> None:
     house.configure(models={"tiny": {"engine": "b99"}})
     with pytest.raises(LaneError, match="b99"):
         await planned(house)
+
+
+UNCHANGED = {"load_timeout_secs": 9, "idle_timeout_secs": 9, "request": {"strip": ["n"]}}
+CHANGED = {"threads": 3, "idle_sleep_secs": 9, "ctx": 2048, "extra_args": ["--seed", "1"], "slots": 2}
+
+
+@pytest.mark.parametrize("setting", [*UNCHANGED, *CHANGED])
+async def test_only_what_shapes_a_child_makes_a_running_one_out_of_date(house: House, setting: str) -> None:
+    house.model()
+    (await house.lend()).release()
+    house.configure(models={"tiny": {setting: {**UNCHANGED, **CHANGED}[setting]}})
+    house.host.refresh()
+    await until(lambda: house.state() in ({"ready"} if setting in UNCHANGED else {None}), "the edit is taken up")
+    (await house.lend()).release()
+
+
+async def test_another_transport_replaces_a_child(house: House) -> None:
+    house.model()
+    lease = await house.lend()
+    house.configure(child_transport="unix")
+    house.host.refresh()
+    assert house.state() == "ready"
+    assert lease.endpoint.socket_path is None
+    lease.release()
+    await until(lambda: house.state() is None, "the child goes")
+    lease = await house.lend()
+    assert lease.endpoint.socket_path is not None
+    lease.release()

@@ -5,6 +5,7 @@ a free slot passes through :meth:`Dispatcher.lend` without a task, a future or a
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -36,6 +37,8 @@ from blazar_supervisor.residency.sessions import Homes
 from blazar_supervisor.residency.states import ChildState
 from blazar_supervisor.residency.views import ResidentView, WaitingView, resident_view
 from blazar_supervisor.residency.wording import gentle_verdict
+
+_log = logging.getLogger(__name__)
 
 STOP_DRAIN_S = 30.0
 """Seconds that ``unload`` lets running requests go on."""
@@ -76,6 +79,8 @@ class Dispatcher:
         banking: Banking | None = None,
         rerouted: Callable[[str, str, frozenset[str]], None] = lambda *_: None,
     ) -> None:
+        self._planner = planner
+        self._returns: set[asyncio.Task[None]] = set()
         self._limits = limits
         self._replicas = replicas
         self._clock = clock
@@ -226,7 +231,7 @@ class Dispatcher:
                 and not self._queue.waiting(residence.line)
             ):
                 self._stop_idle(residence)
-        if self._waiters:
+        if self._waiters or residence.outdated:
             self._decide()
 
     def answered(self, residence: Residence) -> None:
@@ -257,6 +262,7 @@ class Dispatcher:
                 self._again = False
                 self._ask_drowsy()
                 self._end_outgrown()
+                self._end_outdated()
                 if self._gentle:
                     self._refuse_gentle()
                 for decision in self._queue.decide(self._view(), now_s=self._clock(), room=self._plans.victims):
@@ -299,6 +305,41 @@ class Dispatcher:
                     self._lifecycle.stop(
                         residence, drain_s=0.0, error=None, reason=f"a context of {wish} tokens is asked for"
                     )
+
+    def refresh(self) -> None:
+        """Settings or rows have changed: what runs takes up what it can, and the rest is replaced when it is idle."""
+        self._plans.forget_all()
+        for residence in self._census:
+            self._look_up(residence)
+        self._decide()
+
+    def _look_up(self, residence: Residence) -> None:
+        current = None if residence.plan is None else self._planner.current(residence.line)
+        if residence.plan is not None and current is not None:
+            residence.plan = replace(residence.plan, idle_s=current.idle_s)
+            residence.outdated = residence.plan.stamp != current.stamp
+
+    def _end_outdated(self) -> None:
+        """End idle children whose settings have changed; those that are to stay for ever come up again."""
+        for residence in self._census:
+            idle = not residence.leases and residence.state in {ChildState.READY, ChildState.SLEEPING}
+            if not (residence.outdated and idle):
+                continue
+            self._lifecycle.stop(residence, drain_s=0.0, error=None, reason="its settings have changed")
+            if residence.stay_s is None:
+                task = asyncio.get_running_loop().create_task(self._bring_back(residence.line))
+                self._returns.add(task)
+                task.add_done_callback(self._returns.discard)
+
+    async def _bring_back(self, line: str) -> None:
+        try:
+            await self.preload(line)
+        except LaneError as error:
+            _log.warning("%s was to stay and does not come up with its new settings: %s", line, error)
+            return
+        for residence in self._census.of_line(line):
+            residence.stay_s = None
+        self._arm()
 
     def _add_replicas(self) -> None:
         """Start another child of a line whose children are all busy, where memory has room and the settings say so."""
@@ -375,6 +416,8 @@ class Dispatcher:
 
     def came_up(self, residence: Residence) -> None:
         """A child takes requests."""
+        # The settings may have changed while its plan was made.
+        self._look_up(residence)
         self._decide()
         if residence.stay_s == 0 and not residence.leases and residence.state is ChildState.READY:
             self._stop_idle(residence)

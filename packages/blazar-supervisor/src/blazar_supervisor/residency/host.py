@@ -184,6 +184,10 @@ class EngineHost:
         """
         return (await self._dispatcher.explain(model)).profile
 
+    def refresh(self) -> None:
+        """Settings or rows have changed: children whose arguments would be others now go when they are idle."""
+        self._dispatcher.refresh()
+
     async def explanation(self, model: str) -> Mapping[str, object]:
         """Return the whole decision about a model as plain JSON values: its lanes, the plan, or the refusal.
 

@@ -13,9 +13,11 @@ from blazar_routing.instances import parse_instance
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
 from blazar_routing.shape import FormatShape, ShardFormat
-from blazar_store.settings import Settings
+from blazar_store.settings import ModelSettings, Settings
+from blazar_store.settings_engine import EngineSettings
 from blazar_store.settings_models import expand
 from blazar_store.settings_overlays import overlay_settings
+from blazar_store.settings_speculation import SpeculationSettings
 from blazar_store.types import EngineRow, LanePin, ModelRow
 from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
@@ -24,7 +26,7 @@ from blazar_supervisor.residency.machine import pools_of
 from blazar_supervisor.residency.memory_budget import memory_within
 from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.pools import Bytes, Pools
-from blazar_supervisor.residency.ports import Plan
+from blazar_supervisor.residency.ports import Current, Plan
 from blazar_supervisor.residency.shaped_budget import budget_first_that_fits
 from blazar_supervisor.residency.shapes import can_continue, shape_for
 
@@ -89,6 +91,7 @@ class ModelPlanner:
         chosen = settings.for_model(row.name)
         engine = self._lane(row, chosen.engine or row.engine, refused_by)
         adapter = get_adapter(EngineKind.parse(engine.kind), model=row.name)
+        stamp = stamp_of(row, settings)
         general = knobs_for(row, settings)
         await asyncio.to_thread(_check_files, row, general)
         parts = await asyncio.to_thread(read_model, row)
@@ -124,7 +127,17 @@ class ModelPlanner:
             load_timeout_s=float(chosen.load_timeout_s or adapter.load_timeout_s),
             idle_s=float(chosen.idle_timeout_s) or None,
             ctx_wish=ctx_tokens,
+            stamp=stamp,
         )
+
+    def current(self, instance: str) -> Current | None:
+        """Return what settings and row say of an instance now."""
+        row = self._models(parse_instance(instance).model)
+        if row is None:
+            return None
+        settings = self._settings()
+        idle_s = float(settings.for_model(row.name).idle_timeout_s) or None
+        return Current(stamp=stamp_of(row, settings), idle_s=idle_s)
 
     def _memory(self, devices: tuple[ListedDevice, ...] | None, limit: Bytes, *, some: bool) -> Memory:
         """Return what the model could have, of what this very build can use; ``some`` when its owner chose among it."""
@@ -209,6 +222,20 @@ def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
         extra_args=chosen.extra_args,
         written=chosen.written,
     )
+
+
+_SHAPELESS = frozenset(ModelSettings.model_fields) - {
+    *EngineSettings.model_fields,
+    *SpeculationSettings.model_fields,
+}
+"""Settings of a model that do not reach its engine's arguments."""
+
+
+def stamp_of(row: ModelRow, settings: Settings) -> object:
+    """Return what in settings and row shapes a child, for comparison only."""
+    knobs = knobs_for(row, settings)
+    shaping = knobs.written.model_copy(update=dict.fromkeys(_SHAPELESS))
+    return replace(knobs, written=shaping), row.path, row.engine, settings.child_transport, settings.bank_cap_mb > 0
 
 
 def _chosen(row: ModelRow, knobs: Knobs, devices: tuple[ListedDevice, ...] | None) -> tuple[ListedDevice, ...] | None:

@@ -149,6 +149,10 @@ class Plans:
         """A child has just gone."""
         self._last_gone_s = self._clock()
 
+    def forget_all(self) -> None:
+        """Settings have changed: nothing that was planned before holds."""
+        self._kept.clear()
+
     def forget(self, line: str) -> None:
         """Nobody waits for the instance any more: plan anew when somebody does."""
         self._kept.pop(line, None)

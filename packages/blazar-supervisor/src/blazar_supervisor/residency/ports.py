@@ -25,12 +25,14 @@ class Plan:
         idle_s: Seconds without a request until it is stopped, or ``None`` for never.
         ctx_wish: The context that clients asked for when it was made, 0 for none; what it has may be less than that
             (the model was trained for less, or its owner set another).
+        stamp: What in settings and row shaped the child; another one means that a running child is out of date.
     """
 
     profile: Profile
     load_timeout_s: float
     idle_s: float | None
     ctx_wish: int = 0
+    stamp: object = None
 
     @property
     def need(self) -> Bytes:
@@ -61,8 +63,24 @@ class StartFailed(Exception):
         self.tail = tail
 
 
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What settings and row say of an instance now, as far as it concerns a child that runs.
+
+    Attributes:
+        stamp: As in :class:`Plan`.
+        idle_s: Likewise.
+    """
+
+    stamp: object
+    idle_s: float | None
+
+
 class Planner(Protocol):
     """Decides what to start."""
+
+    def current(self, instance: str) -> Current | None:
+        """Return what is said of an instance now, or ``None`` when its row has gone. Reads memory only."""
 
     async def plan(
         self, instance: str, *, limit: Bytes | None, refused_by: frozenset[str], ctx_tokens: int = 0

@@ -57,6 +57,7 @@ class Residence:
         line: The instance that it serves: what its requests wait for.
         model: The model row's name.
         order: A number that grows with each start.
+        outdated: Whether the settings that shaped it have changed since.
         plan: What is started, once that is known.
         child: The process, once there is one.
         leases: Those given out.
@@ -85,6 +86,7 @@ class Residence:
         "model",
         "on_idle",
         "order",
+        "outdated",
         "owner",
         "plan",
         "ready_since_s",
@@ -106,6 +108,7 @@ class Residence:
         self.line = line
         self.model = model_of(line)
         self.order = order
+        self.outdated = False
         self.state = ChildState.STARTING
         self.plan: Plan | None = None
         self.child: Child | None = None

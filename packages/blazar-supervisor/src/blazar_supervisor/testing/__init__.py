@@ -19,7 +19,7 @@ from blazar_supervisor.engines.failure import Cause
 from blazar_supervisor.engines.figures import NOTHING, MemoryFigures
 from blazar_supervisor.engines.profile import Profile
 from blazar_supervisor.residency.pools import UNKNOWN, Bytes, Pools
-from blazar_supervisor.residency.ports import Plan, StartFailed
+from blazar_supervisor.residency.ports import Current, Plan, StartFailed
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -89,6 +89,9 @@ class FakePlanner:
         memory: What the machine has.
         trained: The largest context that any of them has.
         most_ctx: The largest that there is room for.
+        idle_s: What plans say of idleness.
+        stamp: What settings say of every model.
+        gone: Models without a row.
     """
 
     def __init__(self, *, idle_s: float | None = 1800.0, load_timeout_s: float = 180.0) -> None:
@@ -98,6 +101,8 @@ class FakePlanner:
         self.memory: Pools = UNKNOWN
         self.trained = 65_536
         self.most_ctx = 1 << 30
+        self.stamp: object = "settings"
+        self.gone: set[str] = set()
         self.idle_s = idle_s
         self.load_timeout_s = load_timeout_s
 
@@ -116,6 +121,7 @@ class FakePlanner:
         """Return a plan, after letting others run; a context that is asked for is given, up to :attr:`trained`."""
         del limit, refused_by
         self.plans += 1
+        stamp = self.stamp
         await asyncio.sleep(0)
         if instance in self.errors:
             raise self.errors[instance]
@@ -124,7 +130,17 @@ class FakePlanner:
         profile = self.profiles.get(instance) or make_profile(model_of(instance))
         ctx = max(profile.ctx_tokens, min(ctx_tokens, self.trained))
         profile = replace(profile, ctx_tokens=ctx, cells=ctx)
-        return Plan(profile=profile, load_timeout_s=self.load_timeout_s, idle_s=self.idle_s, ctx_wish=ctx_tokens)
+        return Plan(
+            profile=profile,
+            load_timeout_s=self.load_timeout_s,
+            idle_s=self.idle_s,
+            ctx_wish=ctx_tokens,
+            stamp=stamp,
+        )
+
+    def current(self, instance: str) -> Current | None:
+        """Return what :attr:`stamp` and :attr:`idle_s` say now."""
+        return None if model_of(instance) in self.gone else Current(stamp=self.stamp, idle_s=self.idle_s)
 
 
 class FakeChild:
