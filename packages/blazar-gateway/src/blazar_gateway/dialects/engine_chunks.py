@@ -1,7 +1,7 @@
 """Whole frames of an engine's stream, as parsed chunks."""
 
 import json
-from typing import cast
+from typing import Any, cast
 
 import orjson
 
@@ -38,6 +38,19 @@ def parse_frames(frames: bytes) -> tuple[list[object], bool]:
         elif data:
             chunks.append(_loads_leniently(data))
     return chunks, done
+
+
+def plain_text(chunk: Any) -> str | None:
+    """Return the text of a chunk that is one piece of a chat's text and nothing else, else ``None`` (or ``""``)."""
+    try:
+        [choice] = chunk["choices"]
+        delta = choice["delta"]
+        text = delta["content"]
+        if len(delta) != 1 or choice["finish_reason"] is not None or choice["index"] or type(text) is not str:
+            return None
+    except (KeyError, TypeError, ValueError):
+        return None
+    return text if "usage" not in chunk and "logprobs" not in choice else None
 
 
 def _loads_leniently(data: bytes) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from blazar_gateway.dialects.chat_events import ChatEvents
-from blazar_gateway.dialects.engine_chunks import parse_frames
+from blazar_gateway.dialects.engine_chunks import parse_frames, plain_text
 from blazar_gateway.dialects.events import (
     Event,
     Finished,
@@ -215,19 +215,6 @@ class EngineStream:
                 self._show(text, self._kept_entries(), out)
         if self._stop is not None and not self.stopped and (text := self._stop.end()):
             out.append(Text(text))
-
-
-def plain_text(chunk: Any) -> str | None:
-    """Return the text of a chunk that is one piece of a chat's text and nothing else, else ``None`` (or ``""``)."""
-    try:
-        [choice] = chunk["choices"]
-        delta = choice["delta"]
-        text = delta["content"]
-        if len(delta) != 1 or choice["finish_reason"] is not None or choice["index"] or type(text) is not str:
-            return None
-    except (KeyError, TypeError, ValueError):
-        return None
-    return text if "usage" not in chunk and "logprobs" not in choice else None
 
 
 def _count(timings: Mapping[str, Any], name: str) -> int:

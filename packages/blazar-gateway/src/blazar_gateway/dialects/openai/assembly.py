@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from blazar_gateway.dialects.engine_chunks import parse_frames
+from blazar_gateway.dialects.engine_chunks import parse_frames, plain_text
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import reasoning
 from blazar_gateway.dialects.openai.generation import Surface
@@ -88,8 +88,21 @@ class Assembly:
     def _take(self, frames: bytes) -> None:
         chunks, done = parse_frames(frames)
         self.complete |= done
+        texts = self._texts_so_far()
         for chunk in chunks:
+            # Nearly every chunk is one piece of text and nothing else.
+            if texts is not None and (text := plain_text(chunk)):
+                texts.append(text)
+                self.tally.pieces += 1
+                continue
             self.take_answer(chunk)
+            if texts is None:
+                texts = self._texts_so_far()
+
+    def _texts_so_far(self) -> list[str] | None:
+        """Return where the text of the first choice is gathered, once it has some."""
+        first = self._choices.get(0)
+        return None if first is None else first.texts("content")
 
     def take_answer(self, chunk: object) -> None:
         """Take a chunk, or an answer that the engine gave in one piece."""
@@ -166,6 +179,10 @@ class _Choice:
         self._logprobs: JsonObject | None = None
         self._extra: JsonObject = {}
         self.finish_reason: object = None
+
+    def texts(self, name: str) -> list[str] | None:
+        """Return the pieces of a text, or ``None`` when there are none yet."""
+        return self._texts.get(name)
 
     def add(self, piece: JsonObject) -> None:
         delta = piece.get("delta") or piece.get("message")

@@ -57,13 +57,18 @@ class DeltaRepair:
         if self._settled and not self._calls_seen and _CALLS not in frames:
             return frames
         out: list[bytes] = []
-        no_calls = _CALLS not in frames
-        single = split_frames(frames)
-        for place, frame in enumerate(single):
+        if not self._calls_seen and _CALLS not in frames:
+            # Up to the first text; what follows stays one piece.
+            start = 0
+            while start < len(frames) and not self._settled:
+                end = frames.find(END, start) + len(END)
+                if end - start > len(END):
+                    out += self._frame(frames[start:end])
+                start = end
+            made = b"".join(out)
+            return frames if frames.startswith(made) and len(made) == start else made + frames[start:]
+        for frame in split_frames(frames):
             out += self._frame(frame)
-            if self._settled and no_calls and not self._calls_seen:
-                out += single[place + 1 :]
-                break
         return b"".join(out)
 
     def _frame(self, frame: bytes) -> list[bytes]:

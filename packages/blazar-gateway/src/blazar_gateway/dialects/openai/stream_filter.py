@@ -28,6 +28,8 @@ _USAGE = b'"usage"'
 _FINISH = b'"finish_reason":"'
 _ROLE = b'{"role":"assistant","content":null}'
 _DONE = b"[DONE]"
+_TAIL = 1024
+"""Bytes at a read's end within which the end marker stands; a comment or two may follow it."""
 _DONE_LINE = b"[DONE]\n"
 _ERROR = b'{"error"'
 _HEAD = 16
@@ -148,7 +150,7 @@ class StreamFilter:
         error = frames.find(_ERROR)
         if error >= 0:
             starts.append(_frame_at(frames, error))
-        done = frames.find(_DONE_LINE)
+        done = frames.rfind(_DONE_LINE, max(0, len(frames) - _TAIL))
         if done >= 0:
             starts.append(_frame_at(frames, done))
         if not self._usage_asked:
