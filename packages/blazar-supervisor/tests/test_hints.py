@@ -134,6 +134,22 @@ def test_only_who_has_worked_since_the_last_round_is_asked(scene: Scene) -> None
     scene(story)
 
 
+def test_the_share_of_good_guesses_is_told_for_the_next_load(scene: Scene) -> None:
+    async def story(stage: Stage) -> None:
+        told: dict[str, float] = {}
+        rounds = HintRounds(lambda: stage.dispatcher.census, clock=stage.loop.time, guessed=told.__setitem__)
+        lease = await stage.lend()
+        stage.launcher.children[0].counted = Counters(10, 30)
+        await rounds.round()
+        assert told == {}
+        stage.launcher.children[0].counted = Counters(20, 60, 50, 10)
+        await rounds.round()
+        assert told == {"m": pytest.approx(0.2)}
+        lease.release()
+
+    scene(story)
+
+
 def test_a_sleeper_is_not_asked(scene: Scene) -> None:
     async def story(stage: Stage) -> None:
         rounds = rounds_of(stage)

@@ -4,19 +4,21 @@ import pytest
 
 from blazar_routing.errors import LaneError
 from blazar_store.settings import Settings
-from blazar_store.testing import make_engine
+from blazar_store.testing import make_engine, make_model
+from blazar_stubs import write_stub_model
 from blazar_supervisor.engines.llamacpp.knobs import KNOBS
 from blazar_supervisor.residency.planner import ModelPlanner
 from blazar_supervisor.residency.ports import Plan
 from blazar_supervisor.testing.house import House, until
 
 
-async def planned(house: House) -> Plan:
+async def planned(house: House, *, accepted: float | None = None) -> Plan:
     planner = ModelPlanner(
         models=house.rows.get,
         engines=lambda: house.engines,
         settings=lambda: house.settings,
         machine=lambda: house.machine,
+        accepted=lambda _: accepted,
     )
     return await planner.plan("tiny", limit=None, refused_by=frozenset())
 
@@ -90,3 +92,14 @@ async def test_another_transport_replaces_a_child(house: House) -> None:
     lease = await house.lend()
     assert lease.endpoint.socket_path is not None
     lease.release()
+
+
+async def test_a_file_with_heads_guesses_with_them_until_they_guess_badly(house: House) -> None:
+    path = house.root / "tiny.gguf"
+    write_stub_model(path, architecture="qwen35", extra={"qwen35.nextn_predict_layers": 1})
+    house.rows["tiny"] = make_model("tiny", path=path, shards=(path,), arch="qwen35")
+    for accepted, guesses in ((None, True), (0.31, True), (0.29, False)):
+        plan = await planned(house, accepted=accepted)
+        assert ("draft-mtp" in plan.profile.args) is guesses, accepted
+    house.configure(models={"tiny": {"spec": "off"}})
+    assert "--spec-type" not in (await planned(house)).profile.args

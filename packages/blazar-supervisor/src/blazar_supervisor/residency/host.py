@@ -66,6 +66,7 @@ class EngineHost:
         self._layout = layout
         self._models = models
         self._settings = settings
+        self._accepted: dict[str, float] = {}
         self._planner = ModelPlanner(
             models=models,
             engines=engines,
@@ -73,6 +74,7 @@ class EngineHost:
             machine=machine,
             pins=pins,
             advertised=advertised,
+            accepted=self._accepted.get,
             environ=environ,
         )
         self._shelf = BankShelf(layout.banks_dir, cap_bytes=lambda: settings().bank_cap_mb << 20)
@@ -85,7 +87,7 @@ class EngineHost:
             replicas=self._replicas,
             rerouted=rerouted,
         )
-        self._hints = HintRounds(lambda: self._dispatcher.census, clock=clock)
+        self._hints = HintRounds(lambda: self._dispatcher.census, clock=clock, guessed=self._accepted.__setitem__)
         self._tasks: set[asyncio.Task[None]] = set()
         self._preloading = Preloading(self._dispatcher, started=self._spawn)
 

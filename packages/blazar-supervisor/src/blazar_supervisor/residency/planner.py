@@ -41,6 +41,7 @@ class ModelPlanner:
         machine: Measures the machine; blocks.
         pins: Finds the build that a model was moved to, from memory.
         advertised: What a fork's build says it knows besides; nothing of a mainstream one.
+        accepted: Tells of an instance what share of its guessed tokens was right when it last ran.
         environ: The daemon's environment.
     """
 
@@ -53,6 +54,7 @@ class ModelPlanner:
         machine: Callable[[], Machine],
         pins: Callable[[str], LanePin | None] = lambda _: None,
         advertised: Callable[[EngineRow], frozenset[str]] = lambda _: frozenset(),
+        accepted: Callable[[str], float | None] = lambda _: None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._models = models
@@ -61,6 +63,7 @@ class ModelPlanner:
         self._measure = machine
         self._pins = pins
         self._advertised = advertised
+        self._accepted = accepted
         self._machine = Machine(ram_total=0, ram_available=0)
         self._environ = dict(os.environ if environ is None else environ)
         self._builds = Builds()
@@ -97,7 +100,8 @@ class ModelPlanner:
         parts = await asyncio.to_thread(read_model, row)
         lazy = chosen.mmproj_policy == "lazy"
         general = shape_for(general, named.role, parts[0], lazy_projector=lazy)
-        general = replace(general, predicts=parts[0].nextn_predict_layers > 0)
+        predicts = parts[0].nextn_predict_layers > 0
+        general = replace(general, predicts=predicts, accepted=self._accepted(instance))
         facts = await self._builds.facts(engine, adapter)
         general = replace(general, kinds=adapter.speculation(row, engine, general, facts.manifest))
         devices = _chosen(row, general, facts.devices)
