@@ -307,6 +307,25 @@ def test_a_child_that_dies_of_what_it_is_given_back_comes_up_without(scene: Scen
     scene(story)
 
 
+def test_what_killed_a_child_is_not_tried_again_although_its_files_cannot_be_removed(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stage: Stage) -> None:
+        banked(stage, tmp_path)
+        await life(stage, "m", tmp_path)
+        await stage.pass_time(1800.0)
+        await stage.until(lambda: stage.state() is None)
+        monkeypatch.setattr(BankShelf, "drop", lambda *_: None)
+        stage.launcher.dies_of_banks = True
+        lease = stage.ask()
+        await stage.until(lease.done)
+        lease.result().release()
+        assert [len(child.restored) for child in stage.launcher.children[1:]] == [1, 0]
+        assert names(shelf_in(tmp_path)) != []
+
+    scene(story)
+
+
 async def test_a_kind_without_banks_is_asked_nothing(tmp_path: Path) -> None:
     banking = Banking(shelf_in(tmp_path))
     profile = replace(make_profile("m"), banks=False)

@@ -19,7 +19,7 @@ SAVE_S = 2.0
 """Seconds for saving all slots of a child."""
 
 RESTORE_S = 2.0
-"""Seconds for giving them back."""
+"""Seconds for reading them, and again for giving them back."""
 
 _DEATH_NOTICE_S = 2.0
 
@@ -63,6 +63,7 @@ class Banking:
     def __init__(self, shelf: BankShelf) -> None:
         self._shelf = shelf
         self._given_back: dict[str, tuple[SavedSlot, ...]] = {}
+        self._killed: set[str] = set()
 
     async def restore(self, key: str, profile: Profile, child: Banked) -> bool:
         """Give a child that has just come up what was saved of its last life.
@@ -71,10 +72,14 @@ class Banking:
             Whether it is alive. If not, the bank has killed it and is gone: started anew, it comes up without.
         """
         self._given_back.pop(key, None)
-        if not profile.banks:
+        if not profile.banks or key in self._killed:
             return True
         try:
-            mark, saved = await asyncio.to_thread(self._open, key, profile)
+            async with asyncio.timeout(RESTORE_S):
+                mark, saved = await asyncio.to_thread(self._open, key, profile)
+        except TimeoutError:
+            _log.info("what was saved of %s is not given back: it takes too long to read", key)
+            return True
         except (OSError, StoreError) as error:
             _log.warning("what was saved of %s cannot be read: %s", key, error)
             return True
@@ -94,6 +99,8 @@ class Banking:
         if not alive:
             _log.warning("%s died of what was saved of it; it is started without", key)
             given.clear()
+            # Whether or not its files can be removed: it is not tried again until something new has been saved.
+            self._killed.add(key)
         if saved and not given:
             await asyncio.to_thread(self._shelf.drop, key, mark)
         if given:
@@ -134,6 +141,7 @@ class Banking:
 
     async def keep(self, key: str, written: Written) -> None:
         """File what a child wrote, now that it has ended."""
+        self._killed.discard(key)
         kept = [one for one in self._given_back.pop(key, ()) if one.slot in written.unused]
         try:
             count = await asyncio.to_thread(self._shelf.put, key, written.mark, written.slots, kept=kept)
