@@ -1,11 +1,12 @@
 """``blazar pull``, ``fit`` and ``rm`` by name, in this process, against a hub on the loopback."""
 
 import json
+import math
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,142 @@ def test_files_that_another_row_needs_stay(hub: FaultyHub, data_dir: Path) -> No
     assert blazar("models", "add", str(path), "--name", "second")[0] == 0
     assert blazar("models", "rm", f"{REPOSITORY}:Q4_K_M")[0] == 0
     assert path.exists()
+
+
+def safetensors(*tensors: tuple[str, str, list[int]]) -> bytes:
+    """Return a file of safetensors with zeros in it."""
+    header, at = {}, 0
+    for name, dtype, shape in tensors:
+        size = math.prod(shape) * {"BF16": 2, "F32": 4, "I32": 4, "U32": 4}[dtype]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(at)
+
+
+PLAIN = "someone/tiny"
+CONFIG: dict[str, object] = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "max_position_embeddings": 4096,
+}
+
+
+def add_directory(hub: FaultyHub, repository: str = PLAIN, parts: int = 2, **config: object) -> None:
+    hub.add(repository, "config.json", json.dumps({**CONFIG, **config}).encode())
+    hub.add(repository, "tokenizer_config.json", json.dumps({"chat_template": "{% if tools %}x{% endif %}"}).encode())
+    for number in range(1, parts + 1):
+        name = f"model-{number:05d}-of-00002.safetensors"
+        hub.add(repository, name, safetensors((f"w{number}", "BF16", [10, 20]), (f"b{number}", "BF16", [5])))
+
+
+def test_a_directory_of_safetensors_is_pulled_whole_when_it_is_named(hub: FaultyHub, data_dir: Path) -> None:
+    add_directory(hub)
+    status, said = blazar("pull", f"{PLAIN}:safetensors")
+    assert status == 0, said
+    (row,) = rows(data_dir)
+    assert (row.name, row.format, row.arch, row.quant) == (f"{PLAIN}:safetensors", "safetensors", "llama", "BF16")
+    assert (row.params, row.ctx_train, row.pulled) == (410, 4096, True)
+    assert row.capabilities == ("completion", "tools")
+    assert row.path == data_dir / "models" / "someone" / "tiny"
+    assert {path.name for path in row.path.iterdir()} == set(hub.files[PLAIN])
+    # No engine of this version serves it, which is said without one being started; it can be named again and removed.
+    assert "only the size is known" in blazar("fit", f"{PLAIN}:safetensors")[1]
+    assert blazar("cp", f"{PLAIN}:safetensors", "second")[0] == 0
+    second = next(row for row in rows(data_dir) if row.name == "second")
+    assert {path.name for path in second.path.iterdir()} == set(hub.files[PLAIN])
+    assert blazar("rm", f"{PLAIN}:safetensors")[0] == 0
+    assert not row.path.exists()
+    assert blazar("rm", "second")[0] == 0
+    assert not second.path.exists()
+
+
+def test_what_no_installed_engine_serves_is_not_fetched_by_itself(hub: FaultyHub, data_dir: Path) -> None:
+    add_directory(hub)
+    status, said = blazar("pull", PLAIN)
+    assert status == 10
+    assert "a safetensors directory needs sglang or mistralrs, and no such engine is installed" in said
+    assert f"`blazar pull {PLAIN}:safetensors`" in said
+    assert not list((data_dir / "models").rglob("*.safetensors"))
+    table = json.loads(blazar("fit", PLAIN, "--json")[1])
+    assert table["takes"] is None
+    (variant,) = table["variants"]
+    assert (variant["kind"], variant["fits"]) == ("safetensors", "unknown")
+    assert "only the size is known" in variant["detail"]
+
+
+def test_split_safetensors_with_a_part_missing_are_refused_before_anything_is_fetched(
+    hub: FaultyHub, data_dir: Path
+) -> None:
+    add_directory(hub, parts=1)
+    status, said = blazar("pull", f"{PLAIN}:safetensors")
+    assert status == 10
+    assert "it lacks part 2 of 2" in said
+    assert not list((data_dir / "models").rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "expected"),
+    [
+        pytest.param("m", {"quantization_config": {"quant_method": "awq"}}, ("safetensors", "AWQ"), id="awq"),
+        pytest.param("m", {"quantization": {"group_size": 64, "bits": 4}}, ("mlx", "MLX"), id="mlx"),
+        pytest.param("m", {"vision_config": {"depth": 2}}, ("safetensors", "BF16"), id="vision"),
+        pytest.param("m", {"architectures": ["BertModel"]}, ("safetensors", "BF16"), id="embedder"),
+    ],
+)
+def test_directories_are_added_where_they_are(
+    data_dir: Path, tmp_path: Path, name: str, config: dict[str, object], expected: tuple[str, str]
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    (folder / "model.safetensors").write_bytes(safetensors(("w", "BF16", [4, 4])))
+    status, said = blazar("models", "add", str(folder))
+    assert status == 0, said
+    (row,) = rows(data_dir)
+    assert (row.format, row.quant) == expected
+    assert ("vision" in row.capabilities) is ("vision_config" in config)
+    assert ("embedding" in row.capabilities) is ("BertModel" in str(config))
+    assert blazar("doctor", "--json")[1].count('"model m"') == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        pytest.param(lambda data: data[:-3], "ends 3 bytes before its last tensor", id="cut short"),
+        pytest.param(lambda data: data[:4], "no safetensors file", id="no header"),
+        pytest.param(lambda data: data[:8] + b"[" + data[9:], "makes no sense", id="no JSON"),
+        pytest.param(lambda data: (1 << 40).to_bytes(8, "little") + data[8:], "no safetensors file", id="too long"),
+    ],
+)
+@pytest.mark.usefixtures("data_dir")
+def test_damaged_safetensors_are_refused(tmp_path: Path, damage: Callable[[bytes], bytes], says: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.safetensors").write_bytes(damage(safetensors(("w", "BF16", [4, 4]))))
+    status, said = blazar("models", "add", str(tmp_path))
+    assert (status, says in said) == (12, True), said
+
+
+def test_the_parts_of_a_diffusion_model_are_one_row(hub: FaultyHub, data_dir: Path) -> None:
+    hub.add(REPOSITORY, "flux-Q4_0.gguf", content())
+    hub.add(REPOSITORY, "ae.safetensors", safetensors(("v", "F32", [2])))
+    hub.add(REPOSITORY, "text_encoders/t5xxl_fp8.safetensors", safetensors(("t", "F32", [3])))
+    assert "a set of diffusion components needs sdcpp" in blazar("pull", REPOSITORY)[1]
+    status, said = blazar("pull", f"{REPOSITORY}:Q4_0")
+    assert status == 0, said
+    (row,) = rows(data_dir)
+    assert [(flag, path.name) for flag, path in row.components] == [
+        ("--diffusion-model", "flux-Q4_0.gguf"),
+        ("--t5xxl", "t5xxl_fp8.safetensors"),
+        ("--vae", "ae.safetensors"),
+    ]
+    assert row.capabilities == ("image",)
+    assert blazar("cp", row.name, "art")[0] == 0
+    assert blazar("rm", row.name)[0] == 0
+    (art,) = rows(data_dir)
+    assert all(path.is_file() for _, path in art.components)
+    assert blazar("rm", "art")[0] == 0
+    assert not [path for path in (data_dir / "models").rglob("*") if path.is_file()]
 
 
 def test_a_pull_that_was_killed_goes_on_and_harms_nothing(hub: FaultyHub, data_dir: Path) -> None:

@@ -159,3 +159,10 @@ def test_index_answers_from_memory(store: Store) -> None:
     assert index.find("smollm2") == make_model("smollm2")
     assert index.find("other") is None
     assert index.near("smollm") == ("smollm2",)
+
+
+def test_the_parts_of_a_diffusion_model_are_kept(store: Store) -> None:
+    parts = (("--diffusion-model", Path("/m/flux.gguf")), ("--vae", Path("/m/ae.safetensors")))
+    store.add_model(make_model("art", components=parts))
+    assert store.get_model("art").components == parts
+    assert make_model("plain").components == ()

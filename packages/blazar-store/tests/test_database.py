@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_new_database_has_the_newest_schema_in_a_private_directory(path: Path) -> None:
     with Database(path) as database:
-        assert database.schema_version() == SCHEMA_VERSION == 8
+        assert database.schema_version() == SCHEMA_VERSION == 9
         assert database.rows("PRAGMA journal_mode")[0][0] == "wal"
         assert database.rows("PRAGMA foreign_keys")[0][0] == 1
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -85,7 +85,7 @@ def test_newer_version_is_refused_and_left_alone(path: Path) -> None:
         connection.execute("CREATE TABLE future (x)")
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
-    with pytest.raises(DatabaseTooNew, match="schema version 99, and this Blazar knows versions up to 8"):
+    with pytest.raises(DatabaseTooNew, match="schema version 99, and this Blazar knows versions up to 9"):
         Database(path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == ["blazar.db"]  # noqa: PTH208  # names are enough

@@ -86,7 +86,9 @@ def _pointing_at(links: Mapping[Path, Path], row: ModelRow) -> ModelRow:
     # Links of ours may be deleted with their row: the other name keeps the bytes.
     return replace(
         row,
-        path=links[row.path],
+        # A directory is not linked; its files are, side by side.
+        path=links[row.path] if row.path in links else links[row.shards[0]].parent,
+        components=tuple((flag, links[path]) for flag, path in row.components),
         shards=tuple(links[path] for path in row.shards),
         mmproj_path=None if row.mmproj_path is None else links[row.mmproj_path],
         pulled=True,

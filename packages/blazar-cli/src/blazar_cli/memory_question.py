@@ -8,9 +8,9 @@ from blazar_budget import BudgetError, Launch, Memory, Pool, Verdict, default_co
 from blazar_budget.probe import probe_memory
 from blazar_budget.shape import read_context_length
 from blazar_cli.catalogue import row_named
-from blazar_cli.registration import describe_model
+from blazar_cli.registration import describe_model, is_gguf
 from blazar_gguf import GgufError, GgufMeta
-from blazar_routing.errors import ModelNotFound, NotAnEngine
+from blazar_routing.errors import InvalidRequest, ModelNotFound, NotAnEngine
 from blazar_store.names import near_names
 from blazar_store.settings import Settings
 from blazar_store.store import Store
@@ -73,6 +73,12 @@ def ask_about_row(store: Store, settings: Settings, model: str, wish: Wish) -> A
         if not Path(model).exists():
             raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
         row = describe_model(Path(model))
+    if not is_gguf(row):
+        size = row.size_bytes / _GIB
+        raise InvalidRequest(
+            f"the memory verdict is for GGUF files; of '{row.name}' ({row.format}) only the size is known, "
+            f"{size:.1f} GiB."
+        )
     parts = read_model(row)
     knobs = knobs_for(row, settings)
     launch = launch_of(row, knobs)

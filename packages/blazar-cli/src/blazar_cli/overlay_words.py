@@ -1,6 +1,7 @@
 """What a row says beyond its files, for people."""
 
 from blazar_cli.modelfile.recipe import parameter_text, write_modelfile
+from blazar_cli.registration import is_gguf
 from blazar_gguf import GgufError, read_metadata_file
 from blazar_store.overlays import load_defaults
 from blazar_store.types import ModelRow, RowOverlay
@@ -20,7 +21,7 @@ def part_of(row: ModelRow, part: str) -> str:
         case "parameters":
             return "\n".join(_parameter_lines(row))
         case "template":
-            return overlay.template or _file_template(row)
+            return overlay.template or (_file_template(row) if is_gguf(row) else "")
         case "license":
             return overlay.license
         case _:

@@ -4,6 +4,7 @@ The daemon and the command (while the daemon is down) both use this, under the s
 """
 
 import asyncio
+import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 from blazar_budget import Launch, Memory
 from blazar_budget.probe import probe_memory
+from blazar_cli.directory_rows import describe_components, describe_directory
 from blazar_cli.errors import CliError
 from blazar_cli.registration import describe_model
 from blazar_routing.errors import PullFailed
@@ -42,7 +44,16 @@ async def open_puller(layout: Layout, settings: Settings) -> AsyncIterator[Pulle
         type_v=defaults.cache_type_v or "f16",
     )
     async with open_session(policy) as session:
-        yield Puller(hub, Downloader(session, policy), layout.models_dir, machine_memory, launch)
+        installed = await asyncio.to_thread(_installed, layout)
+        downloader = Downloader(session, policy)
+        yield Puller(hub, downloader, layout.models_dir, machine_memory, launch, installed=installed)
+
+
+def _installed(layout: Layout) -> frozenset[str]:
+    if not layout.database.exists():
+        return frozenset()
+    with Store(layout) as store:
+        return frozenset(engine.kind for engine in store.list_engines())
 
 
 def machine_memory() -> Memory:
@@ -65,6 +76,24 @@ async def pull_and_register(
     return await asyncio.to_thread(register_pulled, layout, pulled)
 
 
+def _describe(pulled: Pulled) -> ModelRow:
+    plan = pulled.plan
+    if plan.components:
+        return describe_components(plan.components, name=plan.name or plan.wanted[0].target.stem)
+    if plan.directory is not None:
+        return describe_directory(plan.directory, name=plan.name)
+    return describe_model(pulled.files[0].path, name=plan.name, mmproj=plan.projector)
+
+
+def _digest_of(pulled: Pulled) -> str:
+    """Return the first file's hash for a GGUF, and one over all files for a model that all of them make."""
+    plan = pulled.plan
+    if plan.directory is None and not plan.components:
+        return pulled.files[0].sha256
+    lines = sorted(f"{one.sha256} {one.path.name}\n" for one in pulled.files)
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+
 def register_pulled(layout: Layout, pulled: Pulled) -> ModelRow:
     """Make files that were pulled a row, or renew the row that they have. Blocks.
 
@@ -73,8 +102,8 @@ def register_pulled(layout: Layout, pulled: Pulled) -> ModelRow:
     """
     first = pulled.files[0]
     try:
-        row = describe_model(first.path, name=pulled.plan.name, mmproj=pulled.plan.projector)
-        row = replace(row, pulled=True, digest=first.sha256)
+        row = _describe(pulled)
+        row = replace(row, pulled=True, digest=_digest_of(pulled))
         with Store(layout) as store:
             rows = store.list_models()
             known = next((one for one in rows if one.path == row.path and pulled.plan.name in {None, one.name}), None)

@@ -7,7 +7,7 @@ import hashlib
 import re
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from blazar_cli.errors import NotAModel, PathMissing
@@ -83,7 +83,7 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
         quant=shards.meta.quant_label,
         ctx_train=shards.meta.context_length or None,
         size_bytes=shards.total_bytes,
-        digest=_identity(shards.paths),
+        digest=identity_of(shards.paths),
         capabilities=find_capabilities(shards.meta, with_projector=projector is not None),
         engine=None,
         pulled=False,
@@ -95,6 +95,8 @@ def describe_model(path: Path, *, name: str | None = None, mmproj: Path | None =
 
 def find_doubt(row: ModelRow) -> str | None:
     """Return why an engine may refuse a model that was accepted all the same, or ``None``."""
+    if not is_gguf(row):
+        return None
     prediction = would_load(read_metadata_file(row.path))
     return None if prediction.loads else prediction.reason
 
@@ -118,6 +120,8 @@ def row_capabilities(row: ModelRow) -> tuple[str, ...]:
     Raises:
         ModelUnreadable: Its file cannot be read.
     """
+    if not is_gguf(row):
+        return row.capabilities
     try:
         meta = read_metadata_file(row.path)
     except GgufError as error:
@@ -140,16 +144,27 @@ def find_capabilities(meta: GgufMeta, *, with_projector: bool = False, template:
     if pools or meta.attention_class is AttentionClass.NONE:
         return ("embedding",)
     templates = "\n".join(meta.chat_templates.values()) if template is None else template
-    found = ["completion"]
-    if _TOOL_BRANCH.search(templates):
-        found.append("tools")
-    if any(mark in templates for mark in _THINKING_MARKS):
-        found.append("thinking")
+    found = [*template_capabilities(templates)]
     if with_projector or meta.has_vision:
         found.append("vision")
     if any(meta.get(key) is not None for key in _FIM_KEYS):
         found.append("insert")
     return tuple(found)
+
+
+def template_capabilities(template: str) -> tuple[str, ...]:
+    """Return what a text model can do by its chat template."""
+    found = ["completion"]
+    if _TOOL_BRANCH.search(template):
+        found.append("tools")
+    if any(mark in template for mark in _THINKING_MARKS):
+        found.append("thinking")
+    return tuple(found)
+
+
+def is_gguf(row: ModelRow) -> bool:
+    """Return whether a row is one GGUF model, which can be read and judged before it is loaded."""
+    return row.format == "gguf" and not row.components
 
 
 def has_readable_template(meta: GgufMeta) -> bool:
@@ -183,7 +198,7 @@ def _find_in(directory: Path) -> tuple[Path, Path | None]:
     if any(directory.glob("*.safetensors")):
         raise NotAModel(
             path=directory,
-            reason="it holds safetensors weights, and this version registers GGUF files",
+            reason="it holds safetensors weights, and here a GGUF file is needed",
             advice="Fetch a GGUF conversion of the model, or make one with llama.cpp's convert_hf_to_gguf.py.",
         )
     raise NotAModel(
@@ -248,7 +263,8 @@ def _check_servable(path: Path, shards: ShardSet, *, force: bool) -> None:
     raise ModelUnreadable(path=str(path), reason=prediction.reason.rstrip("."))
 
 
-def _identity(paths: tuple[Path, ...]) -> str:
+def identity_of(paths: Sequence[Path]) -> str:
+    """Return 64 hex digits that differ when a file is replaced: of names, sizes and times, not of the content."""
     digest = hashlib.sha256()
     for path in paths:
         stat = path.stat()

@@ -10,10 +10,9 @@ from blazar_cli.output import Column, human_bytes, show_json, show_table
 from blazar_cli.own_settings import own_settings
 from blazar_cli.pulling import open_puller
 from blazar_routing.errors import PullRefused
-from blazar_supervisor.pulls.choosing import Choice, choose
+from blazar_supervisor.pulls.choosing import Choice
 from blazar_supervisor.pulls.pulling import Shelf, resolve_reference
 from blazar_supervisor.pulls.reference import HubReference
-from blazar_supervisor.pulls.variants import VariantKind
 
 _COLUMNS = (
     Column("VARIANT"),
@@ -33,8 +32,7 @@ def show_repository_fit(text: str, *, as_json: bool) -> None:
     reference, _ = resolve_reference(text)
     if not isinstance(reference, HubReference):
         raise PullRefused("the table is for repositories: `blazar fit owner/repository`. For a file, pull it first.")
-    shelf = asyncio.run(_look(reference))
-    choice = choose([one for one in shelf.judged if one.variant.kind is VariantKind.GGUF])
+    shelf, choice = asyncio.run(_look(reference))
     if as_json:
         show_json(_as_plain(shelf, choice))
         return
@@ -55,10 +53,11 @@ def show_repository_fit(text: str, *, as_json: bool) -> None:
         click.echo(f"`blazar pull {shlex.quote(text)}` takes nothing: {choice.reason}.")
 
 
-async def _look(reference: HubReference) -> Shelf:
+async def _look(reference: HubReference) -> tuple[Shelf, Choice]:
     directories, layout = here()
     async with open_puller(layout, own_settings(directories.config_file)) as puller:
-        return await puller.look(reference)
+        shelf = await puller.look(reference)
+        return shelf, puller.choose(shelf)
 
 
 def _as_plain(shelf: Shelf, choice: Choice) -> dict[str, object]:
@@ -70,6 +69,7 @@ def _as_plain(shelf: Shelf, choice: Choice) -> dict[str, object]:
         "variants": [
             {
                 "variant": one.variant.label,
+                "kind": str(one.variant.kind),
                 "size_bytes": one.variant.size,
                 "files": [file.path for file in one.variant.files],
                 "complete": one.variant.complete,

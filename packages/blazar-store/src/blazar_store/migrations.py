@@ -14,7 +14,7 @@ import sqlite_utils
 from blazar_store.database import Database, backup_path
 from blazar_store.errors import DatabaseDamaged
 from blazar_store.files import sync_directory, typed_os_errors
-from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6, V7, V8
+from blazar_store.schema import SCHEMA_VERSION, V4, V5, V6, V7, V8, V9
 
 _Row = Mapping[str, object]
 
@@ -160,10 +160,18 @@ def _to_8(tables: sqlite_utils.Database) -> None:
         tables.execute(statement)
 
 
+def _to_9(tables: sqlite_utils.Database) -> None:
+    """Version 9 knows diffusion models, which are sets of files."""
+    if "components" not in tables["models"].columns_dict:
+        for statement in V9:
+            tables.execute(statement)
+
+
 _STEPS: tuple[tuple[int, Callable[[sqlite_utils.Database], None]], ...] = (
     (4, _to_4),
     (5, _to_5),
     (6, _to_6),
     (7, _to_7),
     (8, _to_8),
+    (9, _to_9),
 )

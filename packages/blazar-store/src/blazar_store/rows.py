@@ -12,6 +12,7 @@ from blazar_store.types import EngineRow, ModelRow
 MODEL_COLUMNS = (
     "name", "path", "shards", "mmproj_path", "format", "arch", "params", "quant", "ctx_train", "size_bytes",
     "digest", "capabilities", "engine", "pulled", "added_at", "modified_at", "template_readable", "overlay",
+    "components",
 )  # fmt: skip
 ENGINE_COLUMNS = ("tag", "kind", "server_path", "local", "version", "commit", "active", "installed_at")
 
@@ -37,6 +38,7 @@ def model_values(row: ModelRow) -> tuple[Value, ...]:
         row.modified_at,
         int(row.template_readable),
         overlay_text(row.overlay),
+        json.dumps([[flag, str(path)] for flag, path in row.components]),
     )
 
 
@@ -64,6 +66,7 @@ def model_row(row: sqlite3.Row) -> ModelRow:
         modified_at=row["modified_at"],
         template_readable=bool(row["template_readable"]),
         overlay=overlay_of(row["overlay"]),
+        components=tuple((flag, Path(path)) for flag, path in json.loads(row["components"])),
     )
 
 

@@ -6,7 +6,7 @@ in :mod:`blazar_store.migrations` and, for new files, its statements here.
 
 import sqlite3
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 # '#' in a model's name would make replica keys ambiguous: refused here too, whoever writes.
 MODELS_V4 = """
@@ -93,9 +93,12 @@ END
 V8 = (LANE_PINS_V8, LANE_PINS_END_V8)
 """What version 8 added: the engine builds that models were moved to."""
 
+V9 = ("ALTER TABLE models ADD COLUMN components TEXT NOT NULL DEFAULT '[]'",)
+"""What version 9 added: the parts of diffusion models, by the engine's flags."""
+
 
 def create_schema(connection: sqlite3.Connection) -> None:
     """Create the newest tables in an empty database, within the transaction that is open."""
-    for statement in (*V4, *V5, *V6, *V7, *V8):
+    for statement in (*V4, *V5, *V6, *V7, *V8, *V9):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

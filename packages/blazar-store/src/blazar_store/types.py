@@ -37,8 +37,8 @@ class ModelRow:
         path: Absolute path of the first (or only) file, or of the directory.
         shards: Absolute paths of every file of a split set, the first included; one entry for a single file.
         mmproj_path: The projector that goes with it, or ``None``.
-        format: ``gguf`` or ``safetensors``.
-        arch: ``general.architecture``.
+        format: ``gguf``, or what a directory holds: ``safetensors`` or ``mlx``.
+        arch: ``general.architecture``, or ``model_type`` of a directory's configuration.
         params: Parameter count, or ``None``.
         quant: A label for people, never for decisions; ``""`` when unknown.
         ctx_train: Tokens the model was trained for, or ``None``.
@@ -53,6 +53,7 @@ class ModelRow:
         template_readable: Whether its chat template could be read (having none counts); if not, what
             ``capabilities`` leaves out is unknown.
         overlay: What it says beyond its files.
+        components: Of a diffusion model, the engine's flag and the file of each part (``--vae``); else empty.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ModelRow:
     modified_at: int
     template_readable: bool = True
     overlay: RowOverlay = field(default=RowOverlay(), hash=False)
+    components: tuple[tuple[str, Path], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,21 @@ def test_a_directory_of_safetensors_is_one_variant() -> None:
     ]
     [variant] = sort_files(RemoteFile(path, 10) for path in files).variants
     assert variant.kind is VariantKind.SAFETENSORS
-    assert [file.path for file in variant.files] == files[:4]
+    assert {file.path for file in variant.files} == set(files[:4])
+    assert variant.files[0].path == "model-00001-of-00002.safetensors"
+    assert variant.complete
+
+
+def test_a_part_of_split_safetensors_that_is_missing_is_named() -> None:
+    paths = ["config.json", "model-00001-of-00004.safetensors", "model-00003-of-00004.safetensors"]
+    [variant] = sort_files(RemoteFile(path, 10) for path in paths).variants
+    assert (variant.complete, variant.lacks) == (False, "part 2, 4 of 4")
+
+
+def test_the_makers_own_format_beside_it_is_left_out() -> None:
+    paths = ["config.json", "consolidated.safetensors", "model.safetensors"]
+    [variant] = sort_files(RemoteFile(path, 10) for path in paths).variants
+    assert [file.path for file in variant.files] == ["model.safetensors", "config.json"]
 
 
 def judged(**fits: Fits) -> list[Judged]:

@@ -12,6 +12,7 @@ import rich_click as click
 
 from blazar_budget import OVERHEAD_BYTES
 from blazar_cli.commands.options import complete_model, json_option
+from blazar_cli.directory_rows import describe_directory, holds_safetensors
 from blazar_cli.errors import ApiRefused, CliError
 from blazar_cli.local import here, local_daemon, store_for_changes
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
@@ -58,13 +59,17 @@ def models() -> None:
 @click.option("--force", is_flag=True, help="Add it although the engine is expected to refuse it.")
 @json_option
 def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_json: bool) -> None:
-    """Register a GGUF file where it is.
+    """Register a model where it is.
 
-    PATH is a .gguf file, any part of a split set, or a directory that holds exactly one model. Nothing is moved or
+    PATH is a .gguf file, any part of a split set, or a directory that holds exactly one model: a .gguf file, or
+    safetensors with their configuration. Nothing is moved or
     copied.
     """
     _, layout = here()
-    row = describe_model(path, name=name, mmproj=mmproj, force=force)
+    if mmproj is None and holds_safetensors(path):
+        row = describe_directory(path, name=name)
+    else:
+        row = describe_model(path, name=name, mmproj=mmproj, force=force)
     with store_for_changes(layout) as store:
         known = _same_file(store, row, named=name is not None)
         if known is None:

@@ -29,7 +29,8 @@ def pull(*, reference: str | None, listing: bool, cancel: bool, host: str | None
 
     REFERENCE is owner/repository of the hub, perhaps with a variant (owner/repository:Q4_K_M), a short name
     (`blazar models search`), or the https address of a .gguf file. Without a variant the best quality that fits this
-    machine is taken. Running the command again goes on where it stopped.
+    machine is taken; `blazar fit owner/repository` lists them. A directory of safetensors is the variant
+    `safetensors`. Running the command again goes on where it stopped.
     """
     client = _daemon(host)
     if listing:

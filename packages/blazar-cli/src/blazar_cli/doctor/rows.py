@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from blazar_cli.doctor.finding import Finding, bad, ok, warn
 from blazar_cli.output import human_bytes
+from blazar_cli.registration import is_gguf
 from blazar_gguf import GgufError, read_metadata_file, would_load
 from blazar_store.types import EngineRow, ModelRow
 
@@ -69,6 +70,8 @@ def _model(row: ModelRow) -> Finding:
         again = shlex.join(["blazar", "models", "add", str(row.path), "--name", row.name])
         found = f"its size is {human_bytes(size)}, and was {human_bytes(row.size_bytes)} when it was added"
         return warn(what, found, f"If that is meant, read it again: `{again}`.")
+    if not is_gguf(row):
+        return ok(what, f"{row.path}, {human_bytes(row.size_bytes)}")
     try:
         prediction = would_load(read_metadata_file(row.path))
     except GgufError as error:

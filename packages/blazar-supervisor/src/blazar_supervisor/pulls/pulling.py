@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
 from socket import SOCK_STREAM, getaddrinfo
@@ -13,9 +13,12 @@ from blazar_budget import Launch, Memory
 from blazar_gguf import GgufMeta
 from blazar_gguf.remote import read_metadata_url
 from blazar_routing.errors import PullNotFound, PullRefused
+from blazar_routing.lanes import kinds_for
+from blazar_routing.shape import FormatShape, ShardFormat, is_quantized_safetensors
 from blazar_store.layout import encode_name
 from blazar_supervisor.pulls.addresses import AddressPolicy, ForbiddenAddress
-from blazar_supervisor.pulls.choosing import Fits, Judged, choose
+from blazar_supervisor.pulls.choosing import Choice, Fits, Judged, choose
+from blazar_supervisor.pulls.components import component_files, component_sets
 from blazar_supervisor.pulls.download import Downloader, Fetched, Report, Wanted
 from blazar_supervisor.pulls.hub import Hub, Listing
 from blazar_supervisor.pulls.reference import (
@@ -57,12 +60,16 @@ class PullPlan:
         wanted: The files; the model's first one first.
         projector: The one of them that is a projector, or ``None``.
         reason: Why this variant, in a sentence, or ``""`` when it was named.
+        directory: The one that is the model, where it is a directory and not a file.
+        components: Of a diffusion model, the engine's flag and the file of each part.
     """
 
     name: str | None
     wanted: tuple[Wanted, ...]
     projector: Path | None = None
     reason: str = ""
+    directory: Path | None = None
+    components: tuple[tuple[str, Path], ...] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -93,6 +100,7 @@ class Puller:
         models_dir: Nothing is written outside it.
         memory: Returns what the machine has when nothing is loaded, or ``None`` when that is unknown. Blocks.
         launch: How models are started here, apart from their context.
+        installed: The engine kinds there are.
         read_header: Reads the header behind an address; blocks.
     """
 
@@ -101,6 +109,7 @@ class Puller:
     models_dir: Path
     memory: Callable[[], Memory | None]
     launch: Launch = field(default_factory=lambda: Launch(ctx=0, parallel=4, unified=True))
+    installed: frozenset[str] = frozenset()
     read_header: Callable[[str, Mapping[str, str], AddressPolicy], GgufMeta] = field(
         default=lambda url, headers, policy: read_metadata_url(url, headers=headers, check=_check(policy))
     )
@@ -112,7 +121,7 @@ class Puller:
             PullNotFound, PullRefused, PullFailed: It cannot be listed, or holds no model.
         """
         listing = await asyncio.to_thread(self.hub.list_files, reference.repository, reference.revision)
-        offer = sort_files(listing.files)
+        offer = offer_of(listing.files)
         if not offer.variants:
             raise PullNotFound(
                 f"{listing.repository} holds no model that could be served: no .gguf file and no safetensors. "
@@ -120,6 +129,21 @@ class Puller:
             )
         judged = await asyncio.to_thread(self._judge, listing, offer)
         return Shelf(listing, offer, judged)
+
+    def choose(self, shelf: Shelf) -> Choice:
+        """Return what is taken when nobody said: a GGUF, or what an installed engine serves."""
+        shapes = {one.variant.label: shape_of_variant(shelf.listing.repository, one.variant) for one in shelf.judged}
+        kinds = {label: kinds_for(shape) for label, shape in shapes.items()}
+        served = [
+            one
+            for one in shelf.judged
+            if one.variant.kind is VariantKind.GGUF or self.installed.intersection(kinds[one.variant.label])
+        ]
+        if served:
+            return choose([one for one in served if one.variant.kind is served[0].variant.kind])
+        first = shelf.judged[0].variant
+        wanted = " or ".join(kinds[first.label])
+        return Choice(None, f"{shapes[first.label]} needs {wanted}, and no such engine is installed")
 
     async def plan(self, text: str) -> PullPlan:
         """Return what pulling ``text`` means.
@@ -164,8 +188,7 @@ class Puller:
         if reference.choice is None:
             shelf = await self.look(reference)
             listing, offer = shelf.listing, shelf.offer
-            served = [one for one in shelf.judged if one.variant.kind is VariantKind.GGUF]
-            choice = choose(served)
+            choice = self.choose(shelf)
             if choice.judged is None:
                 raise PullRefused(_nothing(listing, shelf.judged, choice.reason))
             variant, reason = choice.judged.variant, choice.reason
@@ -173,7 +196,7 @@ class Puller:
                 reason = f"{reason}; it {choice.judged.detail}"
         else:
             listing = await asyncio.to_thread(self.hub.list_files, reference.repository, reference.revision)
-            offer, reason = sort_files(listing.files), ""
+            offer, reason = offer_of(listing.files), ""
             variant = _named(listing, offer, reference.choice)
         return self._plan_variant(reference, listing, offer, variant, name=name, reason=reason)
 
@@ -187,23 +210,20 @@ class Puller:
         name: str | None,
         reason: str,
     ) -> PullPlan:
-        if variant.kind is not VariantKind.GGUF:
-            raise PullRefused(
-                f"{listing.repository} holds safetensors, and this version serves GGUF files. "
-                "Look for a repository of the same model whose name ends in -GGUF."
-            )
         if not variant.complete:
+            lacks = variant.lacks or f"some of its parts ({len(variant.files)} are there)"
             raise PullRefused(
-                f"{variant.label} of {listing.repository} is a split set with parts missing "
-                f"({len(variant.files)} are there), so it could not be loaded. Nothing was fetched; "
-                "choose another variant or repository."
+                f"{variant.label} of {listing.repository} is a set with parts missing: it lacks {lacks}, so it could "
+                "not be loaded. Nothing was fetched; choose another variant or repository."
             )
         where = listing.repository if reference.revision == "main" else f"{listing.repository}@{reference.revision}"
         directory = self.models_dir.joinpath(*(encode_name(part) for part in where.split("/", 1)))
-        projectors = offer.projectors[:1]
+        projectors = offer.projectors[:1] if variant.kind is VariantKind.GGUF else ()
         wanted = tuple(self._want(listing, file, directory) for file in (*variant.files, *projectors))
         projector = wanted[-1].target if projectors else None
-        return PullPlan(name or f"{where}:{variant.label}", wanted, projector, reason)
+        parts = tuple(zip(variant.flags, (one.target for one in wanted), strict=False)) if variant.flags else ()
+        folder = directory if variant.kind is VariantKind.SAFETENSORS else None
+        return PullPlan(name or f"{where}:{variant.label}", wanted, projector, reason, folder, parts)
 
     def _want(self, listing: Listing, file: RemoteFile, directory: Path) -> Wanted:
         return Wanted(
@@ -211,7 +231,7 @@ class Puller:
             target=place_below(directory, file.path),
             size=file.size,
             sha256=file.sha256,
-            magic=_MAGIC,
+            magic=_MAGIC if file.path.lower().endswith(".gguf") else b"",
             headers=self.hub.headers,
         )
 
@@ -219,6 +239,26 @@ class Puller:
         host = urlsplit(reference.url).netloc.rpartition("@")[2]
         target = place_below(self.models_dir / encode_name(host), reference.file_name)
         return PullPlan(None, (Wanted(reference.url, target, magic=_MAGIC),))
+
+
+def offer_of(files: Sequence[RemoteFile]) -> Offer:
+    """Return what a repository offers; the parts of a diffusion model are no text models."""
+    sets = component_sets(files)
+    taken = component_files(sets)
+    offer = sort_files(file for file in files if file.path not in taken) if sets else sort_files(files)
+    return replace(offer, variants=(*offer.variants, *sets)) if sets else offer
+
+
+def shape_of_variant(repository: str, variant: Variant) -> FormatShape:
+    """Return what a variant is for routing, as far as names tell; the files themselves are asked once they are here."""
+    if variant.kind is VariantKind.GGUF:
+        return FormatShape(ShardFormat.GGUF)
+    if variant.kind is VariantKind.DIFFUSION:
+        return FormatShape(ShardFormat.GGUF, diffusion=True)
+    owner, _, name = repository.lower().partition("/")
+    quantized = is_quantized_safetensors(name=repository, repository=repository, path="")
+    mlx = owner == "mlx-community" or name.endswith("-mlx")
+    return FormatShape(ShardFormat.detect(is_dir=True, quantized=quantized, mlx=mlx))
 
 
 def resolve_reference(text: str) -> tuple[HubReference | UrlReference, str | None]:
@@ -277,10 +317,11 @@ def _nothing(listing: Listing, judged: Sequence[Judged], reason: str) -> str:
     if smallest is None:
         return f"nothing of {listing.repository} can be fetched: {reason}. Choose another repository."
     named = shlex.quote(f"{listing.repository}:{smallest.variant.label}")
+    detail = f" {smallest.detail}." if smallest.detail and not smallest.detail.endswith(".") else f" {smallest.detail}"
     return (
-        f"nothing of {listing.repository} was fetched: {reason}. {smallest.detail} "
+        f"nothing of {listing.repository} was fetched: {reason}.{detail.rstrip()} "
         f"To fetch one all the same, name it: `blazar pull {named}`."
-    ).replace("  ", " ")
+    )
 
 
 def _check(policy: AddressPolicy) -> Callable[[str], bool]:

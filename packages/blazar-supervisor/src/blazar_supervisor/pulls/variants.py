@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 _SHARD = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
+_SAFE_PART = re.compile(r"(?P<prefix>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 _QUANT = re.compile(
     r"(?:^|[-._])(?P<label>(?:UD-)?(?:IQ[1-4]_[A-Z0-9]+(?:_[A-Z]+)?|Q[1-8]_[A-Z0-9]+(?:_[A-Z0-9]+)*|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|"
     r"BF16|F16|FP16|F32))(?=$|[-.])",
@@ -35,6 +36,7 @@ class VariantKind(StrEnum):
 
     GGUF = "gguf"
     SAFETENSORS = "safetensors"
+    DIFFUSION = "diffusion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,17 @@ class Variant:
         label: The quant, as people write it after the colon: ``Q4_K_M``.
         kind: What it is made of.
         files: Its files; shards in order.
-        complete: Whether every shard of its set is there.
+        complete: Whether every shard of its set is there, and every component.
+        flags: Of a diffusion model, the engine's flag for each file; else empty.
+        lacks: What is missing of it, or ``""``.
     """
 
     label: str
     kind: VariantKind
     files: tuple[RemoteFile, ...]
     complete: bool = True
+    flags: tuple[str, ...] = ()
+    lacks: str = ""
 
     @property
     def size(self) -> int:
@@ -131,8 +137,23 @@ def _safetensors(files: Sequence[RemoteFile]) -> Variant | None:
     weights = [file for file in top if file.path.endswith(".safetensors")]
     if not weights or not any(file.path == "config.json" for file in top):
         return None
-    wanted = (".safetensors", ".json", ".txt", ".model", ".jinja", ".tiktoken")
-    return Variant("safetensors", VariantKind.SAFETENSORS, tuple(f for f in top if f.path.endswith(wanted)))
+    # Some makers put their own format beside it, with the same weights once more.
+    weights = [file for file in weights if not file.path.startswith("consolidated")] or weights
+    lacks = _missing_parts(weights)
+    wanted = (".json", ".txt", ".model", ".jinja", ".tiktoken")
+    files = (*sorted(weights, key=_name), *(file for file in top if file.path.endswith(wanted)))
+    return Variant("safetensors", VariantKind.SAFETENSORS, files, complete=not lacks, lacks=lacks)
+
+
+def _missing_parts(weights: Sequence[RemoteFile]) -> str:
+    """Return which parts of split safetensors are missing, in words, or ``""``."""
+    parts = [match for file in weights if (match := _SAFE_PART.fullmatch(_name(file)))]
+    for prefix, count in dict.fromkeys((part["prefix"], part["count"]) for part in parts):
+        there = {int(part["number"]) for part in parts if (part["prefix"], part["count"]) == (prefix, count)}
+        missing = sorted(set(range(1, int(count) + 1)) - there)
+        if missing:
+            return f"part {', '.join(map(str, missing[:5]))} of {int(count)}"
+    return ""
 
 
 def _is_side_file(path: str) -> bool:

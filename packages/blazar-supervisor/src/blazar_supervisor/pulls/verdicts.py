@@ -29,8 +29,10 @@ def judge_offer(offer: Offer, read_header: ReadHeader, launch: Launch, memory: M
         memory: What the machine has when nothing is loaded, or ``None`` when that is unknown.
     """
     reference = next((v for v in offer.variants if v.complete and v.kind is VariantKind.GGUF), None)
-    if reference is None or memory is None:
+    if memory is None:
         return tuple(Judged(variant, Fits.UNKNOWN) for variant in offer.variants)
+    if reference is None:
+        return tuple(_by_weight(variant, memory) for variant in offer.variants)
     try:
         meta = read_header(reference.files[0])
     except GgufError as error:
@@ -42,7 +44,7 @@ def judge_offer(offer: Offer, read_header: ReadHeader, launch: Launch, memory: M
 
 def _judge(variant: Variant, meta: GgufMeta, launch: Launch, memory: Memory, more_bytes: int) -> Judged:
     if variant.kind is not VariantKind.GGUF or not variant.complete:
-        return Judged(variant, Fits.UNKNOWN)
+        return _by_weight(variant, memory)
     launch = replace(launch, extra_device_bytes=launch.extra_device_bytes + max(0, more_bytes))
     ctx = default_context(meta, launch, memory).ctx
     verdict = unified_ctx_verdict(meta, launch.with_ctx(ctx), memory)
@@ -53,6 +55,17 @@ def _judge(variant: Variant, meta: GgufMeta, launch: Launch, memory: Memory, mor
     detail = f"needs {needed / _GIB:.1f} of {pool / _GIB:.1f} GiB with {ctx:,} tokens of context"
     plain = verdict.answer.value == "fit"
     return Judged(variant, Fits.YES if plain else Fits.TIGHT, ctx, detail)
+
+
+def _by_weight(variant: Variant, memory: Memory) -> Judged:
+    """Judge what no header tells of: weights alone that are more than the memory do not fit, the rest is not known."""
+    if variant.kind is VariantKind.GGUF:
+        return Judged(variant, Fits.UNKNOWN)
+    room = max(memory.ram_bytes, memory.device_bytes)
+    if variant.size > room:
+        detail = f"its files alone are {variant.size / _GIB:.1f} GiB, and there are {room / _GIB:.1f} GiB"
+        return Judged(variant, Fits.NO, detail=detail)
+    return Judged(variant, Fits.UNKNOWN, detail="the memory verdict is for GGUF files; of this only the size is known")
 
 
 def read_patiently(read: Callable[[], GgufMeta]) -> GgufMeta:

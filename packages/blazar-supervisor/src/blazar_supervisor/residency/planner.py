@@ -12,7 +12,7 @@ from blazar_routing.errors import ModelFileMissing, ModelNotFound, ProfileReject
 from blazar_routing.instances import parse_instance
 from blazar_routing.kinds import EngineKind
 from blazar_routing.lanes import Build, Subject, serving_lane
-from blazar_routing.shape import FormatShape, ShardFormat
+from blazar_routing.shape import FormatShape, ShardFormat, is_quantized_safetensors
 from blazar_store.settings import ModelSettings, Settings
 from blazar_store.settings_engine import EngineSettings
 from blazar_store.settings_models import expand
@@ -205,7 +205,12 @@ def _has_banks(meta: GgufMeta, knobs: Knobs) -> bool:
 
 def shape_of(row: ModelRow) -> FormatShape:
     """Return a row's shape, as routing sees it."""
-    return FormatShape(shards=ShardFormat.GGUF if row.format == "gguf" else ShardFormat.SAFETENSORS)
+    quantized = is_quantized_safetensors(name=row.name, repository="", path=str(row.path))
+    # The row remembers what its directory's configuration said of MLX.
+    shards = ShardFormat.detect(
+        is_dir=row.format != "gguf", quantized=quantized and row.format != "gguf", mlx=row.format == "mlx"
+    )
+    return FormatShape(shards=shards, diffusion=bool(row.components))
 
 
 def knobs_for(row: ModelRow, settings: Settings) -> Knobs:
