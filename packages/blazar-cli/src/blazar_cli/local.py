@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,9 @@ from blazar_cli.errors import CliError
 from blazar_store.directories import Directories, find_directories
 from blazar_store.files import read_plain_file
 from blazar_store.layout import Layout
-from blazar_store.store import Store
+
+if TYPE_CHECKING:
+    from blazar_store.store import Store
 
 
 def here() -> tuple[Directories, Layout]:
@@ -70,8 +73,11 @@ def connect(flag: str | None = None) -> DaemonClient:
 
 
 @contextmanager
-def store_for_changes(layout: Layout) -> Iterator[Store]:
+def store_for_changes(layout: Layout) -> "Iterator[Store]":
     """Open the store; a running daemon knows of what was changed in it when the context has ended in order."""
+    # Here: a command that only asks the daemon needs no database.
+    from blazar_store.store import Store
+
     with Store(layout) as store:
         yield store
     tell_daemon()

@@ -4,7 +4,7 @@ import rich_click as click
 
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.copying import copy_row
-from blazar_cli.local import here
+from blazar_cli.local import here, tell_daemon
 from blazar_cli.output import show_json
 from blazar_cli.plain_rows import as_plain
 
@@ -23,6 +23,7 @@ def copy(*, source: str, destination: str, as_json: bool) -> None:
     _, layout = here()
     layout.prepare()
     copied = copy_row(layout, source, destination)
+    tell_daemon()
     if as_json:
         show_json({**as_plain(copied.row), "linked": not copied.shared})
     elif copied.shared:

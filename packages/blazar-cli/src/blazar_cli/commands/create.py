@@ -9,7 +9,7 @@ import rich_click as click
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.creating import create_row
 from blazar_cli.errors import ModelfileInvalid, PathMissing
-from blazar_cli.local import here
+from blazar_cli.local import here, tell_daemon
 from blazar_cli.modelfile.parsing import BadModelfile, decode_modelfile, parse_modelfile
 from blazar_cli.modelfile.recipe import Recipe, recipe_of
 from blazar_cli.output import show_json
@@ -48,6 +48,7 @@ def create(*, name: str, source: str | None, file: Path | None, as_json: bool) -
     _, layout = here()
     layout.prepare()
     created = create_row(layout, name, recipe, base_dir=base)
+    tell_daemon()
     for note in created.notes:
         click.echo(f"{note[0].upper()}{note[1:]}.", err=True)
     if as_json:

@@ -6,7 +6,7 @@ import rich_click as click
 
 from blazar_cli.client import DaemonClient
 from blazar_cli.commands.options import host_option, json_option
-from blazar_cli.local import connect, local_daemon
+from blazar_cli.local import connect, here, local_daemon
 from blazar_cli.output import Column, human_bytes, show_json, show_table
 
 _COLUMNS = (
@@ -48,7 +48,7 @@ def pull(*, reference: str | None, listing: bool, cancel: bool, host: str | None
     if as_json:
         show_json({"reference": reference, "model": name})
         return
-    click.echo(f"Pulled '{name}'. {_next_step(name, up=client is not None)}")
+    click.echo(f"Pulled '{name}'. {_next_step(name, client)}")
 
 
 def _daemon(host: str | None) -> DaemonClient | None:
@@ -78,6 +78,14 @@ def _list(client: DaemonClient | None, *, as_json: bool) -> None:
     show_table(_COLUMNS, cells, empty="Nothing is being pulled. Begin with `blazar pull owner/repository`.")
 
 
-def _next_step(name: str, *, up: bool) -> str:
+def _next_step(name: str, client: DaemonClient | None) -> str:
     ask = f"`blazar run {shlex.quote(name)}`"
-    return f"Ask it with {ask}." if up else f"Start the daemon with `blazar serve`, then ask with {ask}."
+    if client is None or not client.address.names_a_daemon:
+        from blazar_cli.engine_offer import NO_ENGINE, has_engine, offer_engine
+
+        offer_engine()
+        if not has_engine(here()[1]):
+            return NO_ENGINE
+    return (
+        f"Ask it with {ask}." if client is not None else f"Start the daemon with `blazar serve`, then ask with {ask}."
+    )

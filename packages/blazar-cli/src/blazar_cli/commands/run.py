@@ -67,6 +67,10 @@ def run(
     client = connect(host)
     text = _question(prompt)
     model = ensure_model(client, model)
+    if not client.address.names_a_daemon and sys.stdin.isatty():
+        from blazar_cli.engine_offer import offer_engine
+
+        offer_engine()
     if text is None:
         _chat(client, model, settings)
     else:
