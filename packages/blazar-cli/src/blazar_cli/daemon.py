@@ -32,6 +32,7 @@ from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment,
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
+from blazar_cli.serving.garbage import settle_for_serving
 from blazar_cli.serving.lane_memory import LaneMemory
 from blazar_cli.serving.listeners import close_all, open_control_socket, open_tcp_sockets
 from blazar_cli.serving.loop_lag import LoopLag
@@ -213,6 +214,7 @@ class _Daemon:
         control = open_control_socket(self.layout.control_socket)
         stack.callback(self.layout.control_socket.unlink, missing_ok=True)
         async with _served(private, [control]), _served(public, listeners, self.tls) as sites:
+            settle_for_serving()
             self._announce(address, catalogue, guarded=bool(admission.keyring))
             await state.stopping.wait()
             _log.info("stopping: no new connections; requests in flight may finish")

@@ -108,6 +108,7 @@ class FakeLease:
 
     def release(self) -> None:
         self.releases += 1
+        self._callbacks.clear()
         if self.releases == 1:
             self.host.held -= 1
 
