@@ -1,7 +1,5 @@
 """The tested engine is offered on a terminal, where there is none yet, and nowhere else."""
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,6 @@ from blazar_cli import engine_offer
 from blazar_cli.engine_offer import NO_ENGINE, offer_engine
 from blazar_cli.testing import User
 from blazar_stubs import install_stub
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -30,18 +23,19 @@ def fetched(user: User, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return parts
 
 
-@pytest.fixture
-def terminal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert user.root.is_dir()
-    monkeypatch.setattr(sys, "stdin", Terminal())
-    monkeypatch.setattr(sys, "stderr", Terminal())
+def yes() -> bool:
+    return True
 
 
-@pytest.mark.usefixtures("terminal")
 def test_who_says_yes_has_an_engine_and_is_not_asked_again(user: User, fetched: list[str]) -> None:
     asked: list[str] = []
+
+    def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
     for _ in range(2):
-        offer_engine(lambda question: not asked.append(question))
+        offer_engine(agree, is_terminal=yes)
     assert fetched == ["engine"]
     assert len(asked) == 1
     assert "Fetch the tested llama.cpp engine" in asked[0]
@@ -49,9 +43,8 @@ def test_who_says_yes_has_an_engine_and_is_not_asked_again(user: User, fetched: 
     assert (row["kind"], row["active"]) == ("llamacpp", True)
 
 
-@pytest.mark.usefixtures("terminal")
 def test_who_says_no_gets_nothing(user: User, fetched: list[str]) -> None:
-    offer_engine(lambda _: False)
+    offer_engine(lambda _: False, is_terminal=yes)
     assert fetched == []
     assert user.json("engine", "list") == []
 
@@ -62,10 +55,9 @@ def test_nobody_is_asked_in_a_pipe(user: User, fetched: list[str]) -> None:
     assert user.json("engine", "list") == []
 
 
-@pytest.mark.usefixtures("terminal")
 def test_nobody_is_asked_who_has_one(user: User, fetched: list[str]) -> None:
     user.ok("engine", "add-local", install_stub(user.root / "own"))
-    offer_engine(lambda _: pytest.fail("asked"))
+    offer_engine(lambda _: pytest.fail("asked"), is_terminal=yes)
     assert fetched == []
 
 
