@@ -28,6 +28,7 @@ from blazar_cli.catalogue import LiveCatalogue, loaded_as
 from blazar_cli.errors import CliError
 from blazar_cli.keys import KeyFile, keys_in_force
 from blazar_cli.live_keys import LiveKeys
+from blazar_cli.live_rows import LiveRows
 from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment, read_ollama_defaults
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
@@ -203,6 +204,7 @@ class _Daemon:
             settings=lambda: self.settings.settings,
             admission=admission,
             key_registry=keys,
+            registry=LiveRows(self.layout, catalogue, reload=watch.look),
             memory=memory,
         )
         public, private = make_app(control=False), make_app(control=True)

@@ -329,7 +329,10 @@ class ModelDetails:
         parameters: Request defaults of the row, by Ollama's names.
         system: The row's system prompt, or ``""``.
         license: The licence's text, or ``""``.
+        messages: Turns that every conversation begins with.
         projector_info: The projector's metadata, empty without one.
+        modelfile: The row as a Modelfile, or ``""`` to have one written from the rest.
+        parent: What the row was made from, or ``""``.
     """
 
     model_info: Mapping[str, object]
@@ -337,7 +340,10 @@ class ModelDetails:
     parameters: Mapping[str, object] = field(default_factory=dict)
     system: str = ""
     license: str = ""
+    messages: Sequence[Mapping[str, str]] = ()
     projector_info: Mapping[str, object] = field(default_factory=dict)
+    modelfile: str = ""
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +354,8 @@ class Overlay:
         name: Of the new row.
         source: The existing row's name, or ``None`` when files are given.
         files: File name to ``sha256:…`` digest of what was uploaded.
-        template: A chat template, or ``""`` for the source's.
+        adapters: LoRA adapters, likewise.
+        template: A chat template, or ``""`` for the source's; one in Go's language is kept to be shown.
         system: A system prompt, or ``""``.
         parameters: Request defaults, by Ollama's names.
         messages: Turns that every conversation begins with.
@@ -359,6 +366,7 @@ class Overlay:
     name: str
     source: str | None
     files: Mapping[str, str] = field(default_factory=dict)
+    adapters: Mapping[str, str] = field(default_factory=dict)
     template: str = ""
     system: str = ""
     parameters: Mapping[str, object] = field(default_factory=dict)

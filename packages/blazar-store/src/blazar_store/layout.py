@@ -6,6 +6,7 @@
     ├── blazar.db                 rows; blazar.db-wal and -shm beside it while open
     ├── engines/<tag>/            one installed build each
     ├── models/                   weights that Blazar fetched
+    ├── uploads/                  files that clients sent for a later create
     ├── banks/                    saved sessions
     ├── agents/<agent>/           what coding agents that `blazar launch` starts are told, and what they keep
     ├── log/children/<child>.log  what an engine printed
@@ -106,6 +107,10 @@ class Layout:
     @property
     def banks_dir(self) -> Path:
         return self.data_dir / "banks"
+
+    @property
+    def uploads_dir(self) -> Path:
+        return self.data_dir / "uploads"
 
     def agent_dir(self, agent: str) -> Path:
         return self.data_dir / "agents" / encode_name(agent)

@@ -141,21 +141,16 @@ def _overlay(request: web.Request, body: JsonObject) -> Overlay:
         raise InvalidRequest("neither 'from' or 'files' was specified", param="from")
     if source is not None and not isinstance(source, str):
         raise InvalidRequest("'from' must be the name of a model", param="from")
-    if body.get("adapters"):
-        raise InvalidRequest(
-            "'adapters' are not taken here: add the adapter to the row's settings in config.toml, "
-            'as `extra_args = ["--lora", "ADAPTER.gguf"]`.',
-            param="adapters",
-        )
     return Overlay(
         name=name,
         source=get_card(request, source).name if source else None,
-        files={str(file): str(digest) for file, digest in _mapping(body, "files").items()},
+        files=_digests(body, "files"),
+        adapters=_digests(body, "adapters"),
         template=_text(body, "template"),
         system=_text(body, "system"),
         parameters=_mapping(body, "parameters"),
         messages=tuple(item for item in _list(body, "messages") if isinstance(item, dict)),
-        license="\n".join(map(str, _list(body, "license"))) if isinstance(body.get("license"), list) else "",
+        license=_license(body),
         quantize=_text(body, "quantize"),
     )
 
@@ -167,6 +162,22 @@ def _mapping(body: JsonObject, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidRequest(f"'{name}' must be an object", param=name)
     return value
+
+
+def _digests(body: JsonObject, name: str) -> dict[str, str]:
+    """Return file names and the digests of what was uploaded for them."""
+    files = _mapping(body, name)
+    for file, digest in files.items():
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise InvalidRequest(
+                f"'{name}' must hold a digest for '{file[:80]}': sha256: and 64 hex digits.", param=name
+            )
+    return {file: digest.replace("sha256-", "sha256:") for file, digest in files.items()}
+
+
+def _license(body: JsonObject) -> str:
+    value = body.get("license")
+    return value if isinstance(value, str) else "\n".join(map(str, _list(body, "license")))
 
 
 def _list(body: JsonObject, name: str) -> list[Any]:

@@ -16,10 +16,10 @@ def show(card: ModelCard, found: ModelDetails | None) -> dict[str, object]:
     """
     known = found if found is not None else ModelDetails(model_info={})
     answer: dict[str, object] = {
-        "modelfile": modelfile(card, known),
+        "modelfile": known.modelfile or modelfile(card, known),
         "parameters": parameter_lines(known.parameters),
         "template": known.template,
-        "details": details(card),
+        "details": {**details(card), "parent_model": known.parent},
         "model_info": {**basic_info(card), **known.model_info},
         "capabilities": list(card.capabilities),
         "modified_at": rfc3339(card.modified_at),
@@ -28,6 +28,8 @@ def show(card: ModelCard, found: ModelDetails | None) -> dict[str, object]:
         answer["system"] = known.system
     if known.license:
         answer["license"] = known.license
+    if known.messages:
+        answer["messages"] = [dict(turn) for turn in known.messages]
     if known.projector_info:
         answer["projector_info"] = dict(known.projector_info)
     return answer
