@@ -97,7 +97,8 @@ class LiveRows:
 
 
 def _details(row: ModelRow, *, verbose: bool) -> ModelDetails:
-    info, template = file_facts(row.path, verbose=verbose)
+    # Of other formats the row itself says what is known.
+    info, template = file_facts(row.path, verbose=verbose) if row.format == "gguf" else ({}, "")
     overlay = row.overlay
     projector = {} if row.mmproj_path is None else file_facts(row.mmproj_path, verbose=verbose)[0]
     return ModelDetails(
