@@ -76,10 +76,12 @@ def test_a_whole_answer_has_the_fields_of_the_engine_s_own(recorded: tuple[Serve
     assert set(assembled) == {
         *("choices", "created", "id", "model", "object", "system_fingerprint", "timings", "usage"),
     }
-    assert set(assembled["choices"][0]) == {"finish_reason", "index", "message"}
+    # Two more than the engine's, null though they be: validators of OpenAI's schema want them.
+    assert set(assembled["choices"][0]) == {"finish_reason", "index", "message", "logprobs"}
     assert assembled["choices"][0]["message"] == {
         "role": "assistant",
         "content": "one two three four five six seven eight nine ten",
+        "refusal": None,
     }
     assert assembled["object"] == "chat.completion"
     assert set(assembled["usage"]) >= {"completion_tokens", "prompt_tokens", "total_tokens"}

@@ -129,13 +129,3 @@ def test_text_completions_add_up(name: str, cuts: list[int]) -> None:
         for choice in json.loads(frame[6:])["choices"]:
             texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
     assert [choice["text"] for choice in assembled(name, cuts)["choices"]] == [texts[index] for index in sorted(texts)]
-
-
-def test_a_stream_has_one_date() -> None:
-    assert b'"created":1' in RECORDED["chat"]
-    first = json.loads(RECORDED["chat"].split(b"\n\n")[0][6:])["created"]
-    later = RECORDED["chat"].replace(f'"created":{first}'.encode(), b'"created":1')
-    later = later.replace(b'"created":1,', f'"created":{first},'.encode(), 2)
-    sieve = StreamFilter(usage_asked=True)
-    dates = {json.loads(frame[6:])["created"] for frame in sieve.feed(later).split(b"\n\n") if frame[6:7] == b"{"}
-    assert dates == {first}

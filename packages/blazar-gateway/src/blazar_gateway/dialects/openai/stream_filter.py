@@ -10,7 +10,7 @@ would have sent to its own request:
 
 Text and calls that an engine writes wrongly are repaired: see :mod:`~blazar_gateway.dialects.openai.delta_repair`.
 ``data: null``, which llama-server sends between several prompts, is left out. Reasoning gets its second name. An error
-object gets OpenAI's members, and all chunks get one date. Other frames are the engine's own: one search per read
+object gets OpenAI's members. Every other frame is the engine's own, and most are never looked at: one search per read
 finds the frames that matter, and everything before the first of them is passed on as one slice.
 """
 
@@ -19,7 +19,6 @@ import orjson
 from blazar_gateway.dialects.json_objects import JsonObject
 from blazar_gateway.dialects.openai import engine_errors, reasoning
 from blazar_gateway.dialects.openai.delta_repair import DeltaRepair
-from blazar_gateway.dialects.openai.one_date import OneDate
 from blazar_gateway.dialects.openai.usage import UsageTally
 from blazar_gateway.dialects.sse import END, FrameBuffer, data_of, frame_start, split_frames
 from blazar_gateway.error_responses import Dialect, WireError, error_frame
@@ -55,7 +54,6 @@ class StreamFilter:
 
     __slots__ = (
         "_buffer",
-        "_date",
         "_held",
         "_ordinary_bytes",
         "_pending",
@@ -84,7 +82,6 @@ class StreamFilter:
         self._several = choices * prompts > 1
         self._several_prompts = prompts > 1
         self._buffer = FrameBuffer()
-        self._date = OneDate()
         self._ordinary_bytes = 0
         # A finish frame at the end of a read: its timings may be in the frame that follows.
         self._held = b""
@@ -103,7 +100,6 @@ class StreamFilter:
             frames = self._repair.repair(frames)
         if not frames:
             return b""
-        frames = self._date.keep(frames)
         if self._reasons and reasoning.MARK in frames:
             frames = reasoning.name_twice(frames)
         start = self._first_of_interest(frames)
@@ -137,7 +133,6 @@ class StreamFilter:
         last = self._buffer.last()
         if self._repair is not None and last:
             last = self._repair.repair(last)
-        last = self._date.keep(last)
         rest = self._held + last
         sent = self._sift(rest) if rest else b""
         return sent + self._held
