@@ -5,7 +5,9 @@ import stat
 
 import pytest
 
-from blazar_routing.errors import ModelStopped
+from blazar_routing.errors import LoadFailed, ModelStopped
+from blazar_routing.ticket import Ticket
+from blazar_store.layout import Layout
 from blazar_supervisor import SlotLease
 from blazar_supervisor.testing.house import House, ask, until
 
@@ -65,6 +67,19 @@ async def test_the_environment_of_a_child_is_an_allow_list(house: House, monkeyp
     assert not {"LLAMA_ARG_CTX_SIZE", "LLAMA_API_KEY", "HF_TOKEN", "AIP_MODE", "BLAZAR_API_KEY"} & set(environ)
     assert environ["CUDA_VISIBLE_DEVICES"] == "0"
     assert environ["LD_LIBRARY_PATH"].split(":")[0] == str(house.root / "engine")
+
+
+async def test_a_socket_whose_path_is_too_long_for_the_system_is_refused_with_the_ways_out(house: House) -> None:
+    house.layout = Layout(house.root / ("d" * 120), short_root=house.root / ("s" * 120))
+    house.layout.prepare()
+    house.configure(child_transport="unix")
+    model = house.model()
+    host = house.open()
+    with pytest.raises(LoadFailed, match=r"the path of its socket has \d+ bytes, and the system takes 103") as caught:
+        await host.lend("tiny", Ticket(model="tiny"))
+    assert 'child_transport = "tcp"' in str(caught.value)
+    assert model.spawns == 0
+    await host.close()
 
 
 async def test_a_child_serves_on_a_unix_socket_where_that_is_configured(house: House) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blazar_routing.errors import EngineBinaryMissing, LaneError, LoadFailed, NotAnEngine
 from blazar_store.errors import StoreError
-from blazar_store.layout import Layout
+from blazar_store.layout import MAX_SOCKET_PATH_BYTES, Layout
 from blazar_supervisor.children.apikey import mint_apikey, write_apikey
 from blazar_supervisor.children.endpoint import Endpoint, find_free_port, tcp_endpoint, unix_endpoint
 from blazar_supervisor.children.identity import start_mark
@@ -43,7 +43,7 @@ class ChildLauncher:
         """Start a child."""
         profile = plan.profile
         adapter = get_adapter(profile.kind, model=profile.model)
-        endpoint = self._endpoint(key)
+        endpoint = self._endpoint(key, profile.model)
         secret = mint_apikey()
         apikey_file = self._layout.apikey_file(key)
         pidfile = self._layout.child_pidfile(key)
@@ -85,10 +85,19 @@ class ChildLauncher:
             ) from error
         return child
 
-    def _endpoint(self, key: str) -> Endpoint:
-        if self._transport() == "unix":
-            return unix_endpoint(self._layout.child_socket(key))
-        return tcp_endpoint(find_free_port())
+    def _endpoint(self, key: str, model: str) -> Endpoint:
+        if self._transport() != "unix":
+            return tcp_endpoint(find_free_port())
+        path = self._layout.child_socket(key)
+        size = len(os.fsencode(path))
+        if size > MAX_SOCKET_PATH_BYTES:
+            error = LoadFailed(
+                model=model,
+                reason=f"the path of its socket has {size} bytes, and the system takes {MAX_SOCKET_PATH_BYTES}: {path}",
+                advice='Set `child_transport = "tcp"`, or keep the data under a shorter path (`BLAZAR_DATA_DIR`).',
+            )
+            raise StartFailed(error, cause=Cause.OTHER, died=False)
+        return unix_endpoint(path)
 
     def _record(self, key: str, pid: int, argv: tuple[str, ...], engine: str, endpoint: Endpoint) -> None:
         mark = start_mark(pid)
