@@ -113,3 +113,10 @@ def test_a_split_set_keeps_its_part_numbers(user: User) -> None:
     assert all(path.samefile(part) for path, part in zip(second.shards, parts, strict=True))
     user.ok("rm", "big", "--weights")
     assert all(path.exists() for path in second.shards)
+
+
+def test_a_scan_does_not_take_a_second_name_for_another_model(user: User) -> None:
+    user.add_model("m")
+    user.ok("cp", "m", "n")
+    assert user.json("models", "scan", user.data_dir)["added"] == []
+    assert user.json("models", "scan", user.root)["added"] == []

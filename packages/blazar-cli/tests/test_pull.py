@@ -263,6 +263,24 @@ def test_the_parts_of_a_diffusion_model_are_one_row(hub: FaultyHub, data_dir: Pa
     assert not [path for path in (data_dir / "models").rglob("*") if path.is_file()]
 
 
+@pytest.mark.parametrize("source", [f"{REPOSITORY}:Q4_K_M", f"hf.co/{REPOSITORY}"])
+def test_a_model_is_made_from_one_that_is_pulled_for_it(
+    hub: FaultyHub, data_dir: Path, tmp_path: Path, source: str
+) -> None:
+    file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", content())
+    recipe = tmp_path / "Modelfile"
+    recipe.write_text(f"FROM {source}\nSYSTEM Be brief.\n")
+    for _ in range(2):
+        status, said = blazar("create", "brief", "-f", str(recipe))
+        assert status == 0, said
+    made, pulled = sorted(rows(data_dir), key=lambda row: row.name)
+    assert (made.name, made.overlay.system, made.path) == ("brief", "Be brief.", pulled.path)
+    assert pulled.name == f"{REPOSITORY}:Q4_K_M"
+    assert file.sent < 2 * len(file.content)
+    status, said = blazar("create", "other", "--from", "nobody/nothing")
+    assert (status, "no repository" in said) == (6, True)
+
+
 def test_a_pull_that_was_killed_goes_on_and_harms_nothing(hub: FaultyHub, data_dir: Path) -> None:
     file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", content(), Fault.STALLS, times=1)
     command = [str(Path(sys.executable).with_name("blazar")), "pull", f"{REPOSITORY}:Q4_K_M"]

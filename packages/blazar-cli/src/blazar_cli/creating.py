@@ -118,7 +118,8 @@ def _laid_over(source: ModelRow, name: str, recipe: Recipe, base_dir: Path) -> M
         overlay=lay_over(source.overlay, above),
         added_at=int(time.time()),
     )
-    return replace(row, capabilities=row_capabilities(row))
+    readable = source.template_readable or is_jinja(row.overlay.template)
+    return replace(row, capabilities=row_capabilities(row), template_readable=readable)
 
 
 def _adapter(path: Path) -> Path:

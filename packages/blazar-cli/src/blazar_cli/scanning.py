@@ -1,10 +1,11 @@
 """Finding models in a directory: split sets once, projectors with the model beside them, nothing else as a model."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from blazar_gguf import FileKind, GgufError, parse_shard_name, read_metadata_file
+from blazar_store.types import ModelRow
 
 
 def find_model_files(directory: Path) -> Iterator[tuple[Path, Path | None]]:
@@ -20,6 +21,22 @@ def find_model_files(directory: Path) -> Iterator[tuple[Path, Path | None]]:
         for path, kind in kinds.items():
             if kind is FileKind.MODEL:
                 yield path, projectors[0] if len(projectors) == 1 else None
+
+
+def is_registered(path: Path, rows: Iterable[ModelRow]) -> bool:
+    """Return whether a file is one of a row's, under this name or another: aliases are hard links."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return any(_same_file(shard, found) for row in rows for shard in row.shards)
+
+
+def _same_file(path: Path, found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), found)
+    except OSError:
+        return False
 
 
 def known_directories(environ: Mapping[str, str], home: Path) -> tuple[Path, ...]:

@@ -9,12 +9,15 @@ import rich_click as click
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.creating import create_row
 from blazar_cli.errors import ModelfileInvalid, PathMissing
-from blazar_cli.local import here, tell_daemon
+from blazar_cli.local import here, local_daemon, tell_daemon
 from blazar_cli.modelfile.parsing import BadModelfile, decode_modelfile, parse_modelfile
 from blazar_cli.modelfile.recipe import Recipe, recipe_of
 from blazar_cli.output import show_json
 from blazar_cli.plain_rows import as_plain
 from blazar_store.files import read_plain_file
+from blazar_store.layout import Layout
+from blazar_store.store import Store
+from blazar_supervisor.pulls.short_names import find_known
 
 _USUAL = Path("Modelfile")
 
@@ -32,7 +35,8 @@ def create(*, name: str, source: str | None, file: Path | None, as_json: bool) -
     """Make a model from another, with defaults of its own.
 
     The weights are not copied: NAME points at those of its source, and says which system prompt, turns, parameters,
-    chat template and adapters it is asked with. What a request or config.toml says beats it. The Modelfile is
+    chat template and adapters it is asked with. A source that is not here and is a name of the hub or the catalogue is
+    pulled first. What a request or config.toml says beats it. The Modelfile is
     Ollama's: FROM, PARAMETER, TEMPLATE, SYSTEM, ADAPTER, LICENSE, MESSAGE. A model of that name that was made in this
     way is made anew.
     """
@@ -47,6 +51,7 @@ def create(*, name: str, source: str | None, file: Path | None, as_json: bool) -
         recipe = replace(recipe, source=_from_here(source))
     _, layout = here()
     layout.prepare()
+    recipe = _with_source_here(recipe, layout, base)
     created = create_row(layout, name, recipe, base_dir=base)
     tell_daemon()
     for note in created.notes:
@@ -70,6 +75,21 @@ def _read(file: Path) -> Recipe:
         return recipe_of(parse_modelfile(decode_modelfile(data)))
     except BadModelfile as error:
         raise ModelfileInvalid(path=file, line=error.line, reason=error.reason) from error
+
+
+def _with_source_here(recipe: Recipe, layout: Layout, base: Path) -> Recipe:
+    """Return a recipe whose source is on this machine: a name of the hub or the catalogue is pulled first."""
+    source = recipe.source
+    if source.startswith((".", "/", "~")) or (base / source).exists():
+        return recipe
+    with Store(layout) as store:
+        known = store.find_model(source) is not None
+    if known or ("/" not in source and find_known(source) is None):
+        return recipe
+    from blazar_cli.pull_client import pull_here, pull_through
+
+    daemon = local_daemon()
+    return replace(recipe, source=pull_here(source) if daemon is None else pull_through(daemon, source))
 
 
 def _from_here(source: str) -> str:

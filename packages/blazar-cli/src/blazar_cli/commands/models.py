@@ -19,7 +19,7 @@ from blazar_cli.output import Column, human_bytes, human_count, show_facts, show
 from blazar_cli.overlay_words import overlay_facts, part_of
 from blazar_cli.plain_rows import as_plain
 from blazar_cli.registration import describe_model, find_doubt
-from blazar_cli.scanning import find_model_files, known_directories
+from blazar_cli.scanning import find_model_files, is_registered, known_directories
 from blazar_cli.weights import delete_weights, files_of
 from blazar_routing.errors import LaneError, ModelNotFound
 from blazar_store.errors import StoreError
@@ -270,7 +270,7 @@ def scan(*, directory: Path | None, known: bool, as_json: bool) -> None:
     added, left_out = [], []
     with store_for_changes(layout) as store:
         for path, mmproj in (found for place in places for found in find_model_files(place)):
-            if any(path in row.shards for row in store.list_models()):
+            if is_registered(path, store.list_models()):
                 continue
             try:
                 row = describe_model(path, mmproj=mmproj)
