@@ -12,6 +12,7 @@ from blazar_store.settings import parse_settings
 from blazar_store.testing import make_model
 from blazar_supervisor.engines.llamacpp.knobs import FFN_PATTERN
 from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
+from blazar_supervisor.engines.llamacpp.speculation import kinds_wished
 from blazar_supervisor.residency.planner import knobs_for
 
 EMPTY = Launch(ctx=0, parallel=4, unified=True)
@@ -96,6 +97,21 @@ def test_draft_model_is_counted_with_its_cache_at_the_context_in_use(tmp_path: P
     assert small.extra_device_bytes == weights + cache(1024)
     assert large.extra_device_bytes == weights + cache(4096) > small.extra_device_bytes
     assert launch(lines, ctx=1024).extra_device_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds"),
+    [
+        ("", ()),
+        ('spec = "off"\nspec_draft_model = "/d"', ()),
+        ('spec_draft_model = "/d"', ("draft-simple",)),
+        ('spec = "auto"\nspec_draft_model = "/d"', ("draft-simple",)),
+        ('spec = "ngram-mod,draft-mtp"', ("ngram-mod", "draft-mtp")),
+    ],
+)
+def test_settings_alone_name_kinds_of_speculation(lines: str, kinds: tuple[str, ...]) -> None:
+    settings = parse_settings(f"[models.tiny]\n{lines}", path=Path("c"))
+    assert kinds_wished(settings.for_model("tiny").written) == kinds
 
 
 def test_a_draft_model_that_is_none_costs_its_size(tmp_path: Path) -> None:

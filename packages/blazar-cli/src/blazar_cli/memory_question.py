@@ -17,6 +17,7 @@ from blazar_store.store import Store
 from blazar_store.types import EngineRow
 from blazar_supervisor.builds.probe import probe_binary
 from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
+from blazar_supervisor.engines.llamacpp.speculation import kinds_wished
 from blazar_supervisor.residency.model_files import read_model, unreadable
 from blazar_supervisor.residency.planner import knobs_for
 
@@ -81,8 +82,9 @@ def ask_about_row(store: Store, settings: Settings, model: str, wish: Wish) -> A
         )
     parts = read_model(row)
     knobs = knobs_for(row, settings)
-    launch = launch_of(row, knobs)
+    knobs = replace(knobs, kinds=kinds_wished(knobs.written))
     ctx = knobs.ctx if wish.ctx is None else wish.ctx
+    launch = launch_of(row, knobs, ctx=ctx or 0)
     return _answer(row.name, parts, launch, replace(wish, ctx=ctx), _memory(wish, store.list_engines()))
 
 

@@ -145,7 +145,7 @@ class DaemonState:
         if model is None:
             return self._layout.daemon_log
         child = parse_instance(model)
-        row = self._catalogue.find_row(child.model)
-        if row is None:
+        card = self._catalogue.find(child.model)
+        if card is None:
             raise ModelNotFound(model=model, near=self._catalogue.near(model))
-        return self._layout.child_log(replace(child, model=row.name).key)
+        return self._layout.child_log(replace(child, model=card.name).key)

@@ -65,6 +65,13 @@ def kinds_of(
     return asked
 
 
+def kinds_wished(written: ModelSettings) -> tuple[str, ...]:
+    """Return the kinds that settings alone name, for an account of memory without an engine at hand."""
+    if written.spec in {None, "auto"}:
+        return () if written.spec_draft_model is None else ("draft-simple",)
+    return spec_chain(str(written.spec))
+
+
 def _check(kind: str, written: ModelSettings, offered: Sequence[str], *, predicts: bool, engine: str) -> None:
     if kind not in offered:
         have = f"it has {', '.join(offered)}" if offered else f"it has no flag '{_FLAG}'"
