@@ -227,6 +227,7 @@ def create_runner(app: web.Application, *, drain_s: float = 10.0) -> web.AppRunn
 
 async def _close_children(app: web.Application) -> AsyncIterator[None]:
     yield
+    await app[GATEWAY].abandoned.close()
     await app[GATEWAY].images.close()
     await app[GATEWAY].children.close()
 

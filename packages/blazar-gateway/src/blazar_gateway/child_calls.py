@@ -1,5 +1,6 @@
 """One request to a child, under a lease: sent, read, and closed whatever happens."""
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +20,8 @@ class ChildCall:
     """A request to a child as a context: entering sends it and waits for headers, leaving closes the answer.
 
     An answer that has not been read to its end is closed with its connection, at once: that is what makes an engine
-    stop working on it. One that has been read gives its connection back to the pool.
+    stop working on it (:mod:`blazar_gateway.abandoned` has the exception). One that has been read gives its connection
+    back to the pool.
 
     Raises:
         LaneError: On entering and reading, why the child cannot be reached or broke off.
@@ -39,7 +41,7 @@ class ChildCall:
         borrowed = self._borrowed
         borrowed.awaiting_child = True
         try:
-            self.answer = await self._gateway.children.post(borrowed.lease, self._path, self._body)
+            self.answer = await self._post()
         except (aiohttp.ClientError, OSError) as error:
             raise await borrowed.lease.explain_failure(error) from error
         borrowed.awaiting_child = False
@@ -51,7 +53,23 @@ class ChildCall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._gateway.traffic.child_calls -= 1
-        self.answer.close()
+        if self._borrowed.lease.drain_s and not self.answer.content.at_eof():
+            self._borrowed.abandon(_there(self.answer))
+        else:
+            self.answer.close()
+
+    async def _post(self) -> aiohttp.ClientResponse:
+        borrowed = self._borrowed
+        posting = self._gateway.children.post(borrowed.lease, self._path, self._body)
+        if not borrowed.lease.drain_s:
+            return await posting
+        # An engine that must not be dropped must not be dropped before its headers either.
+        sent = asyncio.ensure_future(posting)
+        try:
+            return await asyncio.shield(sent)
+        except asyncio.CancelledError:
+            borrowed.abandon(sent)
+            raise
 
     @property
     def is_stream(self) -> bool:
@@ -102,3 +120,7 @@ class ChildCall:
             model = self._borrowed.lease.model
             raise prompt_too_long(self._gateway, model, path=self._path, needed=needed, ctx=ctx)
         raise EngineRefusal(wire)
+
+
+async def _there(answer: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+    return answer

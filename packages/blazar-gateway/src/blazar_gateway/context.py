@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from blazar_gateway.abandoned import Abandoned
 from blazar_gateway.access.admission import Admission
 from blazar_gateway.access.keyring import Key
 from blazar_gateway.children import Children
@@ -41,6 +42,7 @@ class Gateway:
         admission: The keys, and what they have used.
         telemetry: What was measured.
         images: Fetches images that chats give by address.
+        abandoned: Answers that are read away.
         flights: Chats that several ask for at once.
         key_registry: May change the keys, or ``None`` where nobody may over HTTP.
         memory: Remembers responses, or ``None`` where that is switched off.
@@ -59,6 +61,7 @@ class Gateway:
     telemetry: Telemetry = field(default_factory=Telemetry)
     images: ImageFetcher = field(default_factory=ImageFetcher)
     key_registry: KeyRegistry | None = None
+    abandoned: Abandoned = field(default_factory=Abandoned)
     flights: Flights[Any] = field(default_factory=Flights)
     registry: ModelRegistry | None = None
     memory: ResponseMemory | None = None

@@ -7,8 +7,11 @@ be it the child or a client that reads slowly, and come out of the ``async with`
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Self
+
+import aiohttp
 
 from blazar_gateway.context import Gateway
 from blazar_gateway.ports import Lease, Watched
@@ -34,6 +37,7 @@ class Borrowed:
     __slots__ = (
         "_gateway",
         "_held",
+        "_left",
         "_scope",
         "_task",
         "_ticket",
@@ -54,6 +58,7 @@ class Borrowed:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._held = False
+        self._left: list[Awaitable[aiohttp.ClientResponse]] = []
         # Set by whoever reads from the child, at each read; the watch clears it.
         self.moving = False
         # Whether it is the child that is waited for. A client that reads slowly makes its child wait, not hang.
@@ -90,10 +95,25 @@ class Borrowed:
                 raise
             raise self._verdict from None
         finally:
-            self._gateway.traffic.leases -= 1
             if kind is None and self._verdict is None:
                 self.lease.answered()
+            self._give_back()
+
+    def abandon(self, answer: Awaitable[aiohttp.ClientResponse]) -> None:
+        """Have the rest of an answer read and thrown away when this ends, unless the child is stopped."""
+        self._left.append(answer)
+
+    def _give_back(self) -> None:
+        traffic = self._gateway.traffic
+
+        def given_back() -> None:
+            traffic.leases -= 1
+
+        if not self._left:
             self.lease.release()
+            given_back()
+            return
+        self._gateway.abandoned.drain(self.lease, self._left, done=given_back)
 
     def _interrupt(self, verdict: LaneError | ChildStalled) -> None:
         if self._held and self._verdict is None:

@@ -64,6 +64,13 @@ class Lease(Protocol):
     def load_s(self) -> float:
         """Seconds this request waited for the model to load, 0.0 when it was up."""
 
+    @property
+    def drain_s(self) -> float:
+        """Seconds for which an answer that nobody waits for is read on; 0.0, as a rule, closes its connection at once.
+
+        For engines that break when a request is dropped.
+        """
+
     def on_revoke(self, callback: Callable[[LaneError], None]) -> None:
         """Call ``callback`` when the child is going to be stopped although the lease is held.
 

@@ -35,6 +35,14 @@ class ModelSettings(SpeculationSettings, EngineSettings):
         description="The most engine processes that share its requests, started as needed while memory has room; "
         "1 if not set.",
     )
+    abandoned_drain_secs: int | None = Field(
+        default=None,
+        examples=[60],
+        ge=0,
+        le=DAY_S,
+        description="Seconds for which the answer of a client that has left is read on and thrown away, for an engine "
+        "that breaks when a request is dropped; 0, or not set, drops it at once.",
+    )
     load_timeout_secs: int | None = Field(
         default=None, examples=[180], ge=1, le=DAY_S, description="Seconds a load may take before it counts as failed."
     )
@@ -106,6 +114,7 @@ class ModelKnobs:
         gpu_layers: A count, ``auto`` or ``all``.
         ubatch: Tokens computed at once.
         replicas: The most children that share its requests.
+        abandoned_drain_s: 0 for dropping what nobody waits for.
         engine: The kind or tag the model is bound to, or ``None``.
         mmproj_policy: What to do with a projector.
         chat_template_file: Absolute, ``~`` expanded, or ``None``. It may be missing until the load.
@@ -124,6 +133,7 @@ class ModelKnobs:
     gpu_layers: int | Literal["auto", "all"]
     ubatch: int
     replicas: int
+    abandoned_drain_s: int
     engine: str | None
     mmproj_policy: ProjectorPolicy
     chat_template_file: Path | None
@@ -155,6 +165,7 @@ def knobs_of(
         cache_ram_mb=_first(written.cache_ram_mb, cache_ram_mb),
         gpu_layers="auto" if written.gpu_layers is None else written.gpu_layers,
         ubatch=512 if written.ubatch is None else written.ubatch,
+        abandoned_drain_s=written.abandoned_drain_secs or 0,
         replicas=1 if written.replicas is None else written.replicas,
         engine=written.engine,
         mmproj_policy=_policy(written.mmproj_policy),

@@ -78,6 +78,7 @@ class FakeLease:
     load_s: float = 0.0
     releases: int = 0
     answers: int = 0
+    drain_s: float = 0.0
     _callbacks: list[Callable[[LaneError], None]] = field(default_factory=list)
     _revoked: LaneError | None = None
 

@@ -58,6 +58,12 @@ class SlotLease:
         plan = self._residence.plan
         return None if plan is None else plan.profile.ctx_tokens
 
+    @property
+    def drain_s(self) -> float:
+        """Seconds for which an answer that nobody waits for is read on."""
+        plan = self._residence.plan
+        return 0.0 if plan is None else plan.drain_s
+
     def answered(self) -> None:
         """Note that the child has served this request to its end, if it had to work for it."""
         if self._slots:

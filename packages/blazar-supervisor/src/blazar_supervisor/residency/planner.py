@@ -131,6 +131,7 @@ class ModelPlanner:
             load_timeout_s=float(chosen.load_timeout_s or adapter.load_timeout_s),
             idle_s=float(chosen.idle_timeout_s) or None,
             ctx_wish=ctx_tokens,
+            drain_s=float(chosen.abandoned_drain_s),
             stamp=stamp,
         )
 

@@ -25,6 +25,8 @@ class Plan:
         idle_s: Seconds without a request until it is stopped, or ``None`` for never.
         ctx_wish: The context that clients asked for when it was made, 0 for none; what it has may be less than that
             (the model was trained for less, or its owner set another).
+        drain_s: Seconds for which an answer that nobody waits for is read on, for engines that break when a request
+            is dropped; 0.0 closes its connection.
         stamp: What in settings and row shaped the child; another one means that a running child is out of date.
     """
 
@@ -32,6 +34,7 @@ class Plan:
     load_timeout_s: float
     idle_s: float | None
     ctx_wish: int = 0
+    drain_s: float = 0.0
     stamp: object = None
 
     @property
