@@ -13,6 +13,7 @@ from bench_parts.load import Figures, generate, is_whole, parse_wrk
 from bench_parts.measure import FEW, MANY, Series
 from bench_parts.report import is_void
 from bench_parts.servers import Gateway, free_port, running, wait_until_up
+from bench_parts.translated import TRANSLATED
 from bench_parts.upstream import Answers
 from bench_parts.workloads import WORKLOADS, Workload, numbered
 from e2e.repository import ROOT, run, run_ok
@@ -113,7 +114,7 @@ async def test_the_generator_counts_whole_answers(upstream: str, workload: Workl
 
 def test_every_client_asks_something_of_its_own() -> None:
     """Else identical chats would wait for each other, and the engine would be asked once for all."""
-    for workload in WORKLOADS[1:]:
+    for workload in (*WORKLOADS[1:], *TRANSLATED):
         bodies = {numbered(workload.body, number) for number in range(16)}
         assert len(bodies) == 16
         assert len({len(body) for body in bodies}) == 1
@@ -177,6 +178,10 @@ def test_a_short_run_measures_both_gateways() -> None:
         assert sides["ratio"] > 0
         for gateway in ("blazar", "pass-through"):
             assert sides[gateway]["clients_16"]["failed"] == 0
+    assert set(result["translated"]) == {workload.name for workload in TRANSLATED}
+    for figures in result["translated"].values():
+        assert figures["ratio"] > 0
+        assert figures["failed"] == 0
     assert result["guarded"], "keys and quotas are on unless they are switched off"
     assert result["memory_mib"]["blazar"]["idle"] > 0
     assert set(result["startup_ms"]) == {"blazar version", "blazar --help"}
