@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from blazar_budget import Memory
 from blazar_cli.app import build_app
 from blazar_gguf.testing import tiny_model
 from blazar_store.layout import Layout
@@ -125,6 +126,17 @@ def test_files_that_another_row_needs_stay(hub: FaultyHub, data_dir: Path) -> No
     assert blazar("models", "add", str(path), "--name", "second")[0] == 0
     assert blazar("models", "rm", f"{REPOSITORY}:Q4_K_M")[0] == 0
     assert path.exists()
+
+
+@pytest.mark.usefixtures("data_dir")
+def test_search_can_leave_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = json.loads(blazar("models", "search", "--json")[1])
+    monkeypatch.setattr("blazar_cli.pulling.machine_memory", lambda: Memory(4 << 30))
+    fitting = json.loads(blazar("models", "search", "--fits", "--json")[1])
+    assert 0 < len(fitting) < len(everything)
+    # At 4 bit, with room for the context.
+    assert max(one["parameters"] for one in fitting) * 0.62 < 0.85 * (4 << 30)
+    assert [one for one in everything if one in fitting] == fitting
 
 
 def safetensors(*tensors: tuple[str, str, list[int]]) -> bytes:

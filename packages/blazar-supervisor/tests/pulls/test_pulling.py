@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -113,6 +114,30 @@ async def test_what_is_refused_is_refused_before_anything_is_fetched(
             await one.plan(reference)
     assert not ggufs_in(tmp_path)
     assert all(file.requests == 0 for file in hub.files[REPOSITORY].values())
+
+
+async def test_a_choice_that_means_two_things_lists_them(hub: FaultyHub, tmp_path: Path) -> None:
+    for folder in ("chat", "code"):
+        hub.add(REPOSITORY, f"{folder}/tiny-Q4_K_M.gguf", gguf(1 << 20))
+    async with puller(hub, tmp_path) as one:
+        with pytest.raises(PullRefused, match="is 2 things in someone/tiny-GGUF") as caught:
+            await one.plan(f"{REPOSITORY}:Q4_K_M")
+        text = str(caught.value)
+        assert "chat/tiny-Q4_K_M.gguf, code/tiny-Q4_K_M.gguf" in text
+        # What is proposed can be typed.
+        (command,) = re.findall(r"`blazar pull ([^`]*)`", text)
+        plan = await one.plan(command)
+    assert plan.wanted[0].target == tmp_path / "someone" / "tiny-GGUF" / "chat" / "tiny-Q4_K_M.gguf"
+
+
+async def test_a_direct_address_goes_below_its_host(hub: FaultyHub, tmp_path: Path) -> None:
+    async with puller(hub, tmp_path) as one:
+        plan = await one.plan("https://user-files.example:8443/a/b/model.gguf?token=x")
+        (wanted,) = plan.wanted
+    assert wanted.target.parent.parent == tmp_path
+    assert wanted.target.name == "model.gguf"
+    assert wanted.magic == b"GGUF"
+    assert plan.name is None
 
 
 def test_a_repository_without_models_says_so(hub: FaultyHub, tmp_path: Path) -> None:
