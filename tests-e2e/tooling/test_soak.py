@@ -24,6 +24,7 @@ def test_the_mixture_is_what_it_is_said_to_be() -> None:
 
 @pytest.mark.promise("serve:nothing-left")
 def test_nothing_is_left_of_mixed_calls() -> None:
+    """Field case BC-59, in short; `scripts/soak` is the whole of it."""
     soaked = soak(calls=800, keys=40, clients=12, seed=3, tell=lambda _: None)
     assert not soaked.problems(memory=False), soaked.as_text()
     assert isinstance(soaked, Soaked)
