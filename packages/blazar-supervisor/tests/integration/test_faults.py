@@ -1,4 +1,4 @@
-"""What children do wrong, and what becomes of it."""
+"""What children do wrong, and what becomes of it (BC-31 among others: healthy but hung, deaf to SIGTERM, dying at start)."""
 
 import asyncio
 import signal
