@@ -122,15 +122,23 @@ def test_a_client_that_leaves_at_the_last_byte_gets_its_model_all_the_same(
 
 @pytest.mark.promise("pull:joined")
 def test_clients_by_any_name_of_a_file_share_one_download(puller: Home, hub: FaultyHub, big: bytes) -> None:
-    file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", big, Fault.SLOW)
-    names = [MODEL, MODEL, f"hf.co/{MODEL}", f"{REPOSITORY}:tiny-Q4_K_M.gguf"]
+    file = hub.add(REPOSITORY, "tiny-Q4_K_M.gguf", big, Fault.STALLS)
+    names = [MODEL, f"hf.co/{MODEL}", f"{REPOSITORY}:tiny-Q4_K_M.gguf"]
     with serving(puller) as daemon, ThreadPoolExecutor(len(names)) as clients:
-        answers = list(
-            clients.map(lambda name: daemon.client.post("/api/pull", {"model": name, "stream": False}), names)
-        )
-        assert [answer.json() for answer in answers] == [{"status": "success", "model": MODEL}] * len(names)
+        begin(daemon)
+        held_at(daemon, len(big) // 2)
+        asked = [
+            clients.submit(daemon.client.post, "/api/pull", {"model": name, "stream": False}) for name in names[1:]
+        ]
+        eventually(lambda: len(pulls(daemon)) == len(names), what="all have asked")
+        eventually(lambda: all(one["total"] == len(big) for one in pulls(daemon)), what="all know what it is")
+        again = let_go(hub, file)
+        for answer in asked:
+            assert answer.result(120).json() == {"status": "success", "model": MODEL}
         assert [row["name"] for row in puller.json("models", "list")] == [MODEL]
-    assert file.sent == len(big) + PROBE
+        assert weights(puller).read_bytes() == big
+    # What was held back went on; nobody asked for any of it again.
+    assert again.requests == 0
 
 
 @pytest.mark.promise("pull:ollama")
