@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,9 @@ def test_a_model_of_the_list_is_read_leniently() -> None:
     assert describe({"id": "m"}) == Model("m", None, None, False, ())
     entry = {"id": "m", "context_length": 8, "max_context_length": 9, "state": "ready", "capabilities": ["tools"]}
     assert describe({**entry}) == Model("m", 8, 9, True, ("tools",))
+
+
+def test_a_certificate_that_nobody_vouches_for_is_named_to_agents_that_can_add_one() -> None:
+    trusted = replace(target(), certificate=Path("/tls/cert.pem"))
+    told = {name: agent.plan(trusted).environment.get("NODE_EXTRA_CA_CERTS") for name, agent in AGENTS.items()}
+    assert told == {"claude": "/tls/cert.pem", "opencode": "/tls/cert.pem", "codex": None, "aider": None}

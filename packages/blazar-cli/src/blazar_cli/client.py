@@ -85,6 +85,15 @@ class DaemonClient:
         """The address for people and for SDKs."""
         return self.address.base_url
 
+    @property
+    def own_certificate(self) -> Path | None:
+        """The certificate that is trusted as it is, if one is configured."""
+        return self._own_certificate
+
+    def over_tcp(self, address: Address, *, api_key: str | None) -> "DaemonClient":
+        """Return a client of the same daemon as other programs reach it: at its address, with a key if there is one."""
+        return DaemonClient(address, control_socket=None, api_key=api_key, own_certificate=self._own_certificate)
+
     def is_up(self) -> bool:
         """Return whether it answers."""
         try:

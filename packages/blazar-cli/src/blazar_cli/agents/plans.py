@@ -29,6 +29,7 @@ class Target:
         ctx_tokens: The context it is served with, or ``None`` when that is not known yet.
         api_key: The key to send, or ``None`` where none is asked for.
         directory: Where files for this agent may be written.
+        certificate: The daemon's certificate where no authority vouches for it, or ``None``.
     """
 
     base_url: str
@@ -36,6 +37,7 @@ class Target:
     ctx_tokens: int | None
     api_key: str | None
     directory: Path
+    certificate: Path | None = None
 
     @property
     def answer_tokens(self) -> int | None:
@@ -107,6 +109,7 @@ def plan_claude(target: Target) -> Plan:
         environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(target.ctx_tokens)
         environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(target.ctx_tokens)
         environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(target.answer_tokens)
+    environment |= _trust(target)
     unset = (
         "ANTHROPIC_API_KEY",
         "CLAUDE_CODE_API_BASE_URL",
@@ -115,6 +118,11 @@ def plan_claude(target: Target) -> Plan:
         "CLAUDE_CODE_USE_FOUNDRY",
     )
     return Plan(environment, unset)
+
+
+def _trust(target: Target) -> dict[str, str]:
+    """Return what makes a program on Node or Bun trust the daemon's own certificate besides the usual ones."""
+    return {} if target.certificate is None else {"NODE_EXTRA_CA_CERTS": str(target.certificate)}
 
 
 def plan_codex(target: Target) -> Plan:
@@ -175,6 +183,7 @@ def plan_opencode(target: Target) -> Plan:
         "OPENCODE_CONFIG": str(path),
         "OPENCODE_CONFIG_CONTENT": json.dumps(chosen),
         KEY_VARIABLE: target.api_key or NO_KEY,
+        **_trust(target),
     }
     return Plan(environment, files={path: json.dumps(config, indent=2) + "\n"})
 

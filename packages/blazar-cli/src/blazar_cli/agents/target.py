@@ -99,7 +99,7 @@ def find_public_address(client: DaemonClient) -> Address:
     return parse_address(address, source=AddressSource.CONFIG)
 
 
-def find_key(address: Address, model: str, config_file: Path) -> str | None:
+def find_key(client: DaemonClient, address: Address, model: str, config_file: Path) -> str | None:
     """Return the key that lets an agent use ``model``, or ``None`` where none is asked for.
 
     It is ``BLAZAR_API_KEY``, or for this machine's daemon one whose secret stands in ``BLAZAR_KEYS`` or, written by
@@ -113,7 +113,7 @@ def find_key(address: Address, model: str, config_file: Path) -> str | None:
     said = ""
     for secret in candidates:
         try:
-            find_model(DaemonClient(address, control_socket=None, api_key=secret), model)
+            find_model(client.over_tcp(address, api_key=secret), model)
         except ApiRefused as refusal:
             if refusal.http_status not in {401, 403}:
                 raise

@@ -48,7 +48,7 @@ def launch(*, agent: str, model: str | None, only_print: bool, arguments: tuple[
     if "completion" not in found.capabilities:
         raise AgentModelUnclear(f"'{found.name}' makes embeddings and cannot answer; choose another with --model.")
     address = find_public_address(client)
-    key = find_key(address, found.name, directories.config_file)
+    key = find_key(client, address, found.name, directories.config_file)
     if not only_print:
         found = _loaded(client, found)
     for doubt in doubts(chosen, found):
@@ -59,6 +59,7 @@ def launch(*, agent: str, model: str | None, only_print: bool, arguments: tuple[
         ctx_tokens=found.ctx_tokens,
         api_key=key,
         directory=layout.agent_dir(agent),
+        certificate=client.own_certificate if address.scheme == "https" else None,
     )
     plan = chosen.plan(target)
     if only_print:
