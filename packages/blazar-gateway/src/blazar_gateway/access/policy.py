@@ -39,7 +39,7 @@ READS = re.compile(
 """Open to every key; what they show is cut to its scope."""
 
 MANAGING = re.compile(
-    r"/metrics|/api/(?:keys|delete|copy|create|pull|push|blobs|stop|daemon|logs|refresh|shutdown)(?:/.*)?"
+    r"/metrics|/api/(?:keys|delete|copy|create|pull|push|blobs|explain|stop|daemon|logs|refresh|shutdown)(?:/.*)?"
 )
 """For the owner and for keys scoped to nothing. On an open gateway everybody may manage models, and nobody keys."""
 
