@@ -254,11 +254,11 @@ class Gate:
         self.open = asyncio.Event()
 
     async def __call__(self, exchange: Exchange) -> None:
-        frames = chat_stream(["a", "b"], prompt_tokens=9)
+        opening, first, rest = chat_stream(["a", "b"], prompt_tokens=9).split(b"\n\n", 2)
         await exchange.begin_stream()
-        await exchange.chunk(frames[: frames.index(b"\n\n") + 2])
+        await exchange.chunk(opening + b"\n\n" + first + b"\n\n")
         await self.open.wait()
-        await exchange.chunk(frames[frames.index(b"\n\n") + 2 :])
+        await exchange.chunk(rest)
         await exchange.end_stream()
 
 
