@@ -44,10 +44,10 @@ def test_an_engine_with_two_slots_never_has_three_chats(home: Home, stub_home: H
 def test_a_slow_reader_keeps_its_slot_until_it_has_read_the_last_byte(home: Home, stub_home: Home) -> None:
     # More than sockets and buffers hold: the answer cannot leave until the client reads.
     home.configure('[models."m"]\nslots = 1\n')
-    model = add_stub_model(home, "m")
-    script = json.dumps({"text": "x" * 32_000_000})
+    # Not in the prompt: that would be refused for its length.
+    model = add_stub_model(home, "m", script={"requests": [{"match": "at length", "text": "x" * 32_000_000}]})
     with serving(home) as daemon, ThreadPoolExecutor(1) as pool:
-        body = chat_body("m", f"[[stub: {script}]]", stream=True)
+        body = chat_body("m", "at length", stream=True)
         with daemon.client.open("POST", "/v1/chat/completions", body) as slow:
             slow.read1(1000)
             waiting = pool.submit(daemon.client.chat, "m")
