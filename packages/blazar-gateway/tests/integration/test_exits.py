@@ -100,30 +100,39 @@ ENGINES = [
 FULL_ANSWERS = {answers_well, answers_in_pieces}
 
 
-async def stays(client: RawClient) -> None:
+Client = Callable[[RawClient], Awaitable[bool]]
+"""What a client does; whether it was given an answer without an error."""
+
+
+async def stays(client: RawClient) -> bool:
     answer = await client.answer()
     assert answer.whole
+    return answer.status == 200 and b'"error"' not in answer.body
 
 
-async def leaves_at_once(client: RawClient) -> None:
+async def leaves_at_once(client: RawClient) -> bool:
     client.close()
+    return False
 
 
-async def is_killed(client: RawClient) -> None:
+async def is_killed(client: RawClient) -> bool:
     client.reset()
+    return False
 
 
-async def leaves_soon(client: RawClient) -> None:
+async def leaves_soon(client: RawClient) -> bool:
     await asyncio.sleep(0.002)
     client.close()
+    return False
 
 
-async def leaves_after_the_head(client: RawClient) -> None:
+async def leaves_after_the_head(client: RawClient) -> bool:
     await client.read_until(b"\r\n\r\n")
     client.reset()
+    return False
 
 
-CLIENTS: list[Callable[[RawClient], Awaitable[None]]] = [
+CLIENTS: list[Client] = [
     stays,
     leaves_at_once,
     is_killed,
@@ -136,7 +145,7 @@ BODIES = ["good", "good", "good", "broken", "too large", "unknown model"]
 @dataclass(frozen=True)
 class Step:
     engine: Callable[[Exchange], Awaitable[None]]
-    client: Callable[[RawClient], Awaitable[None]]
+    client: Client
     stream: bool
     body: str
 
@@ -195,14 +204,14 @@ async def walk(steps: list[Step], *, keys: list[Key]) -> None:
         limits = PlainSettings(child_header_timeout_secs=0.03, stream_ping_secs=0.005)
         async with serve(host, settings=limits, max_body_bytes=2000, keys=keys) as served:
 
-            async def take(number: int, step: Step) -> None:
+            async def take(number: int, step: Step) -> bool:
                 async with RawClient(served.port) as client:
                     await client.post("/v1/chat/completions", body_of(step, number), headers=AS_ALICE)
-                    await step.client(client)
+                    return await step.client(client)
 
-            await asyncio.gather(*(take(number, step) for number, step in enumerate(steps)))
+            answered = await asyncio.gather(*(take(number, step) for number, step in enumerate(steps)))
             await served.at_rest()
-            check_tokens(steps, served.gateway.traffic.completion_tokens)
+            check_tokens(steps, answered, served.gateway.traffic.completion_tokens)
             check_accounts(served.gateway, keys)
             # The slots are free again: a request that behaves is served at once.
             steps.append(Step(answers_well, stays, stream=False, body="good"))
@@ -219,12 +228,14 @@ MOST_TOKENS: dict[Callable[[Exchange], Awaitable[None]], int] = {
 """What is seen to come of answers without usage; a child that hangs is tried twice."""
 
 
-def check_tokens(steps: list[Step], counted: int) -> None:
+def check_tokens(steps: list[Step], answered: list[bool], counted: int) -> None:
     good = [step for step in steps if step.body == "good"]
     full = [step for step in good if step.engine in FULL_ANSWERS]
+    # On a busy machine an engine that answers well may still be given up as hanging.
+    given = sum(3 for step, was in zip(steps, answered, strict=True) if was and step.engine in FULL_ANSWERS)
     # Of an answer that is left, its frames count: the three, and the one that says whose turn it is.
     most = 4 * len(full) + sum(MOST_TOKENS.get(step.engine, 0) for step in good)
-    assert sum(3 for step in full if step.client is stays) <= counted <= most
+    assert given <= counted <= most
 
 
 def check_accounts(gateway: Gateway, keys: list[Key]) -> None:
