@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ GO_TEMPLATE = "{{ if .System }}<s>{{ .System }}</s>{{ end }}<u>{{ .Prompt }}</u>
 
 
 @pytest.fixture
-def client(served: Served) -> ollama.Client:
-    return ollama.Client(host=served.daemon.url)
+def client(served: Served) -> Iterator[ollama.Client]:
+    with ollama.Client(host=served.daemon.url) as client:
+        yield client
 
 
 def asked(model: StubModel) -> Any:
@@ -161,10 +163,12 @@ def test_a_context_that_is_asked_for_is_what_the_model_is_loaded_with(served: Se
 
 
 @pytest.mark.promise("thinking:unreadable")
-def test_thinking_is_refused_without_markers_and_let_through_where_they_cannot_be_read(served: Served) -> None:
+def test_thinking_is_refused_without_markers_and_let_through_where_they_cannot_be_read(
+    served: Served, client: ollama.Client
+) -> None:
     plain: Any = {"role": "user", "content": "hello"}
     served.add_model("plain", tools=True)
     with pytest.raises(ollama.ResponseError, match="does not support thinking"):
-        ollama.Client(host=served.daemon.url).chat("plain", [plain], think=True)
+        client.chat("plain", [plain], think=True)
     served.add_model("odd", chat_template="{% for m in messages %}{{ m.content }}{% endfor %}\ufffd")
-    assert ollama.Client(host=served.daemon.url).chat("odd", [plain], think=True).message.content
+    assert client.chat("odd", [plain], think=True).message.content
