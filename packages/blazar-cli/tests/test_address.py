@@ -1,3 +1,5 @@
+from http.client import HTTPConnection
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,13 @@ def test_every_way_to_write_an_address_is_read(text: str, host: str, port: int, 
         pytest.param("[box]:1", "'box' is not an IPv6 address", id="name in brackets"),
         pytest.param("user@box", "does not read as", id="user name"),
         pytest.param("two words", "does not read as", id="space inside"),
+        pytest.param(f"box:{'9' * 5000}", "is not a port", id="a port with more digits than Python reads"),
+        pytest.param("\x01", r"'\x01' (from BLAZAR_HOST) cannot be used: it holds invisible", id="control character"),
+        pytest.param("a..b", "'a..b' cannot be the name of a machine", id="empty part of a name"),
+        pytest.param("x" * 70, "cannot be the name of a machine", id="name longer than any"),
+        pytest.param("ä..b", "cannot be the name of a machine", id="empty part beside another script"),
+        pytest.param("http://box/a b", "its path has characters that a URL writes as %XX", id="space in the path"),
+        pytest.param("http://box/ä", "its path has characters that a URL writes as %XX", id="path beyond ASCII"),
     ],
 )
 def test_what_is_no_address_is_refused_with_its_source_and_an_example(text: str, words: str) -> None:
@@ -142,6 +151,9 @@ def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
         return
     assert address.host
     assert 0 <= address.port <= 65535
+    # What a client does with it next, and what raises where the address is none.
+    assert address.host.encode("idna")
+    HTTPConnection(address.host, address.port).putrequest("GET", f"{address.path}/health", skip_host=True)
 
 
 @given(

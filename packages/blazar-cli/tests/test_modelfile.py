@@ -89,7 +89,12 @@ def test_values(line: str, value: str) -> None:
         pytest.param("PARAMETER top_k", 1, "PARAMETER has no value", id="no value of a parameter"),
         pytest.param("# c\nPARAMETER top_k many", 2, "top_k is 'many'; it must be a whole number", id="no number"),
         pytest.param("PARAMETER num_ctx 16", 1, "a whole number from 256 to 16777216", id="out of range"),
-        pytest.param("PARAMETER num_predict -3", 1, "of at least -2", id="below"),
+        pytest.param(
+            "PARAMETER seed 99999999999999999999", 1, "from -2147483648 to 4294967295", id="more than an engine takes"
+        ),
+        pytest.param("PARAMETER repeat_last_n -5", 1, "from -1 to 16777216", id="less than an engine takes"),
+        pytest.param("PARAMETER mirostat 7", 1, "from 0 to 2", id="a version there is not"),
+        pytest.param("PARAMETER num_predict -3", 1, "from -2 to 16777216", id="below"),
         pytest.param("PARAMETER temperature nan", 1, "temperature is 'nan'", id="not a number"),
         pytest.param("PARAMETER use_mmap yes", 1, "true or false", id="no truth value"),
         pytest.param("PARAMETER temprature 1", 1, "unknown parameter 'temprature'. Did you mean 'temp", id="misspelt"),

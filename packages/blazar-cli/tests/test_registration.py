@@ -158,7 +158,7 @@ def test_a_directory_whose_only_model_is_damaged_is_about_the_damage(tmp_path: P
     ("kind", "words"),
     [
         pytest.param("mmproj", "--mmproj", id="projector"),
-        pytest.param("adapter", "--lora", id="adapter"),
+        pytest.param("adapter", r"`lora = \[", id="adapter"),
         pytest.param("imatrix", "importance matrix", id="importance matrix"),
         pytest.param("vocab", "vocabulary only", id="vocabulary"),
     ],

@@ -82,6 +82,15 @@ def test_file_that_is_not_toml_is_not_touched(config: ConfigFile) -> None:
     assert config.path.read_text() == "port = = 1"
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 3000 + "]" * 3000], ids=["huge number", "deep arrays"])
+def test_file_that_no_reader_takes_is_not_touched(config: ConfigFile, value: str) -> None:
+    text = f"port = {value}\n"
+    config.path.write_text(text)
+    with pytest.raises(ConfigInvalid, match="not valid TOML"):
+        config.set(("port",), 1)
+    assert config.path.read_text() == text
+
+
 def test_edit_may_repair_an_invalid_file(config: ConfigFile) -> None:
     config.path.write_text("prot = 1\n")
     assert config.unset(("prot",)) == Settings()
@@ -224,5 +233,5 @@ def test_edits_keep_every_comment_and_say_what_was_set(
     assert {
         (name, key): value
         for name, table in found.items()
-        for key, value in table.model_dump(exclude_none=True).items()
+        for key, value in table.model_dump(exclude_defaults=True).items()
     } == expected

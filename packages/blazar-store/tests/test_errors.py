@@ -52,7 +52,7 @@ TEXTS: list[tuple[StoreError, str, str]] = [
         NameReserved(name="a\n#2", reason="'#' is reserved for replicas (model#2)"),
         "name-reserved",
         "'a\\u000a#2' cannot be used as a name: '#' is reserved for replicas (model#2). "
-        "Choose another, for example with `--name my-model`.",
+        "Choose another name, such as my-model.",
     ),
     (
         NameTaken(what="model", name="qwen", existing="qwen"),

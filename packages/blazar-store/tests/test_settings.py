@@ -273,6 +273,39 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
             "1: `models` must be one table per model; 'a' and 'A' are the same name.",
             id="one name in two spellings",
         ),
+        # Null characters, which end a text on an engine's command line
+        pytest.param(
+            '[models.a]\nextra_args = ["--override-kv", "x=int:\\u0000"]',
+            "2: `models.a.extra_args[1]` holds a null character (\\u0000), which no text here can have; take it out.",
+            id="null character in an array",
+        ),
+        pytest.param(
+            '[models.a.chat_template_kwargs]\n"a\\u0000" = 1',
+            '2: `models.a.chat_template_kwargs."a\\u0000"` holds a null character (\\u0000), which no text here can '
+            "have; take it out.",
+            id="null character in a name",
+        ),
+        # What Python's reader of TOML does not take
+        pytest.param(
+            f"host = 'a'\nport = {'9' * 5000}",
+            "2: a number has thousands of digits, which no setting needs; correct it.",
+            id="a number that Python does not read",
+        ),
+        pytest.param(
+            f"port = 0x{'f' * 5000}",
+            "1: `port` must be a whole number from 0 to 65535, but is a number beyond 64 bits.",
+            id="a number that Python does not show",
+        ),
+        pytest.param(
+            f"allowed_hosts = {'[' * 3000}{']' * 3000}",
+            " arrays or tables stand in each other hundreds deep, which no setting needs; take some out.",
+            id="deep arrays",
+        ),
+        pytest.param(
+            f"{'a.' * 3000}b = 1",
+            " arrays or tables stand in each other hundreds deep, which no setting needs; take some out.",
+            id="deep tables",
+        ),
         # Broken TOML
         pytest.param(
             "a = 1\nhost = localhost",

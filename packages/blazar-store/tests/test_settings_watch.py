@@ -49,9 +49,12 @@ def test_edit_of_a_comment_is_no_news(path: Path) -> None:
     assert watch.poll() is None
 
 
-def test_invalid_edit_keeps_what_holds_and_is_reported_once(path: Path) -> None:
+@pytest.mark.parametrize(
+    "value", ["'x'", "9" * 5000, "[" * 3000 + "]" * 3000, "'\\u0000'"], ids=["text", "huge", "deep", "null character"]
+)
+def test_invalid_edit_keeps_what_holds_and_is_reported_once(path: Path, value: str) -> None:
     watch = SettingsWatch(path)
-    put(path, "port = 'x'\n", age_s=1)
+    put(path, f"port = {value}\n", age_s=1)
     error = watch.poll()
     assert isinstance(error, ConfigInvalid)
     assert watch.settings.port == 1

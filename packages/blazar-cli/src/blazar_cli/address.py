@@ -153,6 +153,8 @@ def parse_address(text: str, *, source: AddressSource, our_port: int = DEFAULT_P
         AddressInvalid: It is none of these, or the port is not between 0 and 65535.
     """
     given = _unquoted(text)
+    if not given.isprintable():
+        raise AddressInvalid(given=given, source=source, reason="it holds invisible characters")
     scheme, separator, rest = given.rpartition("://")
     scheme = scheme.lower() if separator else "http"
     if scheme not in _SCHEME_PORTS:
@@ -163,6 +165,8 @@ def parse_address(text: str, *, source: AddressSource, our_port: int = DEFAULT_P
     default_port = _SCHEME_PORTS[scheme] if separator else our_port
     host, port = _host_and_port(authority, default_port, given=given, source=source)
     path = f"/{path}".rstrip("/")
+    if not re.fullmatch(r"[!-~]*", path):
+        raise AddressInvalid(given=given, source=source, reason="its path has characters that a URL writes as %XX")
     return Address(host=host, port=port, source=source, scheme=scheme, path=path)
 
 
@@ -175,12 +179,23 @@ def _host_and_port(authority: str, default_port: int, *, given: str, source: Add
     host = match["name"] if match["v6"] is None else match["v6"]
     if match["v6"] is not None and not _is_ipv6(host):
         raise AddressInvalid(given=given, source=source, reason=f"'{host}' is not an IPv6 address")
+    if not _can_be_looked_up(host):
+        raise AddressInvalid(given=given, source=source, reason=f"'{host}' cannot be the name of a machine")
     digits = match["port"]
     if not digits:
         return host or DEFAULT_HOST, default_port
-    if not (digits.isascii() and digits.isdigit() and int(digits) <= 65535):
+    if not (re.fullmatch(r"0*[0-9]{1,5}", digits) and int(digits[-5:]) <= 65535):
         raise AddressInvalid(given=given, source=source, reason=f"'{digits}' is not a port between 0 and 65535")
     return host or DEFAULT_HOST, int(digits)
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Whether the resolver takes the name: it raises on parts that are empty or longer than 63 bytes (RFC 1035)."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _is_ipv6(text: str) -> bool:

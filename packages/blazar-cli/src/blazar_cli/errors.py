@@ -35,8 +35,9 @@ class AddressInvalid(CliError):
     def __init__(self, *, given: str, source: str, reason: str) -> None:
         self.given = given
         self.source = source
+        shown = given if given.isprintable() else given.encode("unicode_escape").decode()
         super().__init__(
-            f"the address '{given}' (from {source}) cannot be used: {reason}. "
+            f"the address '{shown}' (from {source}) cannot be used: {reason}. "
             "Write it as 192.168.1.7, 192.168.1.7:11435, [::1]:11435 or https://models.example.org."
         )
 

@@ -49,8 +49,8 @@ def find_address(directories: Directories, *, flag: str | None = None, port_flag
 
 def _configured(config_file: Path) -> Mapping[str, object]:
     try:
-        return tomllib.loads(read_plain_file(config_file).decode())
-    except (OSError, ValueError):
+        return tomllib.loads(read_plain_file(config_file).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
         return {}
 
 

@@ -41,7 +41,7 @@ _KIND_ADVICE: dict[FileKind, tuple[str, str]] = {
     ),
     FileKind.ADAPTER: (
         "it is a LoRA adapter, which changes a base model and cannot answer by itself",
-        'Add the base model, and name this file in its settings: `extra_args = ["--lora", "{path}"]`.',
+        'Add the base model, and name this file in its settings: `lora = ["{path}"]`.',
     ),
     FileKind.IMATRIX: (
         "it is an importance matrix, which is used to quantise a model and holds no weights",

@@ -96,9 +96,7 @@ class NameReserved(StoreError):
     def __init__(self, *, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
-        super().__init__(
-            f"{_shown(name)} cannot be used as a name: {reason}. Choose another, for example with `--name my-model`."
-        )
+        super().__init__(f"{_shown(name)} cannot be used as a name: {reason}. Choose another name, such as my-model.")
 
 
 class NameTaken(StoreError):

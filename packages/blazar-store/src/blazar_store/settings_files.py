@@ -68,15 +68,48 @@ def parse_settings(text: str, *, path: Path, below: Mapping[str, Any] = MappingP
         ConfigInvalid: It cannot be used.
     """
     try:
+        return _parse(text, path=path, below=below)
+    except RecursionError as error:
+        message = "arrays or tables stand in each other hundreds deep, which no setting needs; take some out."
+        raise ConfigInvalid(path=path, problems=(ConfigProblem(message),)) from error
+
+
+def _parse(text: str, *, path: Path, below: Mapping[str, Any]) -> Settings:
+    try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid(path=path, problems=(_broken_toml(str(error), text),)) from error
+    except ValueError as error:
+        # Not one of TOML's: Python reads no number of more than 4300 digits.
+        found = re.search(r"[0-9_]{4301,}", text)
+        line = text.count("\n", 0, found.start()) + 1 if found else None
+        message = "a number has thousands of digits, which no setting needs; correct it."
+        raise ConfigInvalid(path=path, problems=(ConfigProblem(message, line=line),)) from error
+    if nulls := tuple(_null_characters(data, locate_keys(text))):
+        raise ConfigInvalid(path=path, problems=nulls)
     try:
         return Settings.model_validate(_over(below, data))
     except ValidationError as error:
         lines = locate_keys(text)
         problems = tuple(_problems(error, data, lines))
         raise ConfigInvalid(path=path, problems=problems) from error
+
+
+def _null_characters(data: object, lines: dict[KeyPath, int], path: KeyPath = ()) -> Iterable[ConfigProblem]:
+    """Yield each text with a null character: an engine's command line would end there, without a word."""
+    inner: Iterable[tuple[str | int, object]] = ()
+    if isinstance(data, dict):
+        inner = data.items()
+    elif isinstance(data, list):
+        inner = enumerate(data)
+    for part, value in inner:
+        here = (*path, part)
+        if any(isinstance(text, str) and "\0" in text for text in (part, value)):
+            name = _dotted(here).replace("\0", "\\u0000")
+            message = f"`{name}` holds a null character (\\u0000), which no text here can have; take it out."
+            yield ConfigProblem(message, key=name, line=line_of(here, lines))
+        else:
+            yield from _null_characters(value, lines, here)
 
 
 def _over(below: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,7 +246,7 @@ def _value(value: object, *, whole: bool) -> str:
         case bool():
             return f"{str(value).lower()} (a boolean)"
         case int():
-            return str(value)
+            return str(value) if -(2**63) <= value < 2**64 else "a number beyond 64 bits"
         case float():
             return f"{value} (not a whole number)" if whole else str(value)
         case str():

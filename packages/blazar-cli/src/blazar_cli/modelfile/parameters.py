@@ -46,8 +46,13 @@ PARAMETERS: Mapping[str, Parameter] = {
             "mirostat_tau", "mirostat_eta",
         )
     },
-    **{name: Parameter(int, Effect.REQUEST) for name in ("seed", "top_k", "repeat_last_n", "mirostat", "num_keep")},
-    "num_predict": Parameter(int, Effect.REQUEST, lowest=-2),
+    # Engines refuse what is outside of these, so that no request to the model could succeed.
+    "seed": Parameter(int, Effect.REQUEST, lowest=-(2**31), highest=2**32 - 1),
+    "top_k": Parameter(int, Effect.REQUEST, lowest=-1, highest=1_000_000),
+    "repeat_last_n": Parameter(int, Effect.REQUEST, lowest=-1, highest=16_777_216),
+    "mirostat": Parameter(int, Effect.REQUEST, lowest=0, highest=2),
+    "num_keep": Parameter(int, Effect.REQUEST, lowest=-1, highest=16_777_216),
+    "num_predict": Parameter(int, Effect.REQUEST, lowest=-2, highest=16_777_216),
     "stop": Parameter(str, Effect.REQUEST),
     "num_ctx": Parameter(int, Effect.LOAD, lowest=256, highest=16_777_216),
     "num_gpu": Parameter(int, Effect.LOAD, lowest=-1, highest=10_000),
