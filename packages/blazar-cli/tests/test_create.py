@@ -168,3 +168,9 @@ def test_weights_that_were_pulled_stay_until_nobody_needs_them(user: User) -> No
     assert path.exists()
     user.ok("rm", "n")
     assert not path.exists()
+
+
+def test_a_parameter_without_effect_is_told_by_its_own_name(user: User) -> None:
+    user.add_model("base")
+    told = user.blazar("create", "a", "-f", write(user, "FROM base\nPARAMETER use_mmap true\n"))
+    assert "Parameter use_mmap is kept and has no effect: " in told.err

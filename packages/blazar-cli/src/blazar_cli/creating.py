@@ -151,7 +151,7 @@ def _check(recipe: Recipe) -> tuple[str, ...]:
         InvalidRequest: Something in it is wrong.
     """
     notes = [
-        f"{name} is kept and has no effect: {PARAMETERS[name].instead}"
+        f"parameter {name} is kept and has no effect: {PARAMETERS[name].instead}"
         for name in check_parameters(recipe.parameters)
         if PARAMETERS[name].effect is Effect.NONE
     ]
