@@ -192,10 +192,11 @@ def test_listings_name_the_model(shared: Served, model: StubModel) -> None:
 
 @pytest.mark.promise("route:engine-calls")
 def test_tokens_and_templates_are_the_engine_s_own(shared: Served, model: StubModel) -> None:
-    tokens = shared.client.post("/tokenize", {"model": "m", "content": "hello there"}).json()["tokens"]
+    # Short pieces: the stand-in's numbers of longer ones are larger than any engine's, and refused.
+    tokens = shared.client.post("/tokenize", {"model": "m", "content": "go on"}).json()["tokens"]
     assert tokens
     again = shared.client.post("/detokenize", {"model": "m", "tokens": tokens}).json()["content"]
-    assert again == "hello there"
+    assert again == "go on"
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     assert "hi" in shared.client.post("/apply-template", body).json()["prompt"]
 

@@ -4,13 +4,13 @@ The call is ``/tokenize``, which costs the engine next to nothing. The engine ha
 share the other, one at a time. What a gateway adds is its latency alone less that of the engine asked directly.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench_parts.measure import Key, Series, measure
+from bench_parts.pinning import move_thread
 from bench_parts.servers import BenchFailed, Gateway, blazar, free_port, load_model, running, wait_until_up
 from bench_parts.workloads import MODEL, WORKLOADS
 from blazar_cli.errors import CliError
@@ -89,7 +89,7 @@ def _server(
             # A router's child inherits its core; threads of it that are there already have to be moved one by one.
             for child in process.children(recursive=True):
                 for thread in child.threads():
-                    os.sched_setaffinity(thread.id, {engine_core})
+                    move_thread(thread.id, engine_core)
         yield Gateway(name, url, process, int(process.memory_info().rss))
 
 
