@@ -81,6 +81,7 @@ def test_where_links_are_impossible_the_files_are_shared_and_that_is_said(
     [
         pytest.param(("nam", "x"), 6, "Did you mean 'name'?", id="no source"),
         pytest.param(("name", "Name"), 1, "differs only in spelling", id="taken"),
+        pytest.param(("name", "name:latest"), 1, "in ':latest' from the existing 'name'", id="taken by clients"),
         pytest.param(("name", "a#1"), 2, "reserved for replicas", id="reserved"),
         pytest.param(("name", "../x"), 2, "'.' or '..'", id="a path"),
     ],

@@ -95,6 +95,17 @@ def test_taken_names_are_refused_whatever_their_case(store: Store, name: str) ->
     assert [row.quant for row in store.list_models()] == ["first"]
 
 
+@pytest.mark.parametrize(("first", "second"), [("m", "m:latest"), ("m:latest", "m"), ("M", "m:LATEST")])
+def test_a_name_and_its_latest_are_one_model_to_clients(store: Store, first: str, second: str) -> None:
+    store.add_model(make_model(first))
+    with pytest.raises(NameTaken, match="differs only in ':latest' from the existing"):
+        store.add_model(make_model(second))
+    store.add_model(make_model("other"))
+    with pytest.raises(NameTaken):
+        store.rename_model("other", second)
+    assert store.rename_model(first, second).name == second
+
+
 def test_renaming_keeps_everything_else(store: Store) -> None:
     row = make_model("old", quant="mine")
     store.add_model(row)

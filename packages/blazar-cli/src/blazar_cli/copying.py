@@ -9,7 +9,7 @@ from blazar_cli.weights import files_of
 from blazar_routing.errors import ModelFileMissing, ModelNotFound
 from blazar_store.errors import NameTaken
 from blazar_store.layout import Layout, encode_name
-from blazar_store.names import check_model_name, fold_name, near_names
+from blazar_store.names import check_model_name, form_of_name, near_names
 from blazar_store.store import Store
 from blazar_store.types import ModelRow
 
@@ -42,7 +42,7 @@ def copy_row(layout: Layout, source: str, destination: str) -> Copied:
         row = store.find_model(source)
         if row is None:
             raise ModelNotFound(model=source, near=near_names(source, [known.name for known in rows]))
-        taken = next((known.name for known in rows if fold_name(known.name) == fold_name(destination)), None)
+        taken = next((known.name for known in rows if form_of_name(known.name) == form_of_name(destination)), None)
         if taken is not None:
             raise NameTaken(what="model", name=destination, existing=taken)
         missing = next((path for path in files_of(row) if not path.exists()), None)

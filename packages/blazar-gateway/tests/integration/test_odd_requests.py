@@ -450,3 +450,27 @@ async def test_ollama_chats_as_clients_send_them(
     answer = await ask(host, "/api/chat", {"model": "m", "messages": HI, **fields})
     assert answer.status == 200, answer.body
     assert generated(engine)["messages"]
+
+
+# --- Names that are no strings ----------------------------------------------------------------------------------------
+
+NAMED = [
+    "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/v1/messages",
+    "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/input_tokens", "/api/chat", "/api/generate",
+    "/api/embed", "/api/embeddings", "/api/show", "/api/pull", "/api/create", "/api/copy", "/api/stop",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NAMED)
+@pytest.mark.parametrize("name", [["m"], 5, {"name": "m"}, False], ids=str)
+async def test_a_name_of_another_type_is_told_as_that(host: ReadyHost, path: str, name: object) -> None:
+    answer = await ask(host, path, {"model": name, "source": name, "messages": HI, "prompt": "x", "input": "x"})
+    assert answer.status == 400
+    assert "must be a string, not " in answer.body.decode()
+
+
+async def test_a_name_stands_in_the_second_field_where_the_first_is_empty(host: ReadyHost) -> None:
+    answer = await ask(host, "/api/show", {"model": "", "name": "m"})
+    assert answer.status == 200
+    wrong = await ask(host, "/api/show", {"model": None, "name": ["m"]})
+    assert wrong.json["error"] == "`name` must be a string, not an array."

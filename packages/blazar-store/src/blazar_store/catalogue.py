@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from blazar_store.database import Database
 from blazar_store.errors import NameTaken, NoSuchModel
-from blazar_store.names import NameTable, check_model_name, fold_name, near_names
+from blazar_store.names import NameTable, check_model_name, form_of_name, near_names
 from blazar_store.rows import MODEL_COLUMNS, model_row, model_values
 from blazar_store.types import ModelRow
 
@@ -26,7 +26,7 @@ class ModelRows:
 
         Raises:
             NameReserved: The name holds a reserved mark.
-            NameTaken: There is a row of that name, or of one that differs in case only.
+            NameTaken: There is a row of that name, or of one that differs in case or ``:latest`` only.
         """
         check_model_name(row.name)
         with self._database.write():
@@ -94,9 +94,9 @@ class ModelRows:
         return model_row(rows[0])
 
     def _require_free_name(self, name: str, *, apart_from: str | None = None) -> None:
-        folded = fold_name(name)
+        asked = form_of_name(name)
         for existing in self._model_names():
-            if existing != apart_from and fold_name(existing) == folded:
+            if existing != apart_from and form_of_name(existing) == asked:
                 raise NameTaken(what="model", name=name, existing=existing)
 
     def _model_names(self) -> list[str]:

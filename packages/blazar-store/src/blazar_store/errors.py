@@ -108,13 +108,20 @@ class NameTaken(StoreError):
         self.what = what
         self.name = name
         self.existing = existing
-        clash = "is taken already" if existing == name else f"differs only in spelling from the existing '{existing}'"
+        clash = "is taken already" if existing == name else f"differs only in {_what_differs(name, existing)}"
         remedy = (
             "Choose another name, or remove the old row with `blazar models rm`."
             if what == "model"
             else "Remove the old one first with `blazar engine rm`."
         )
         super().__init__(f"the {what} name '{name}' {clash}. {remedy}")
+
+
+def _what_differs(name: str, existing: str) -> str:
+    tags = [one for one in (name, existing) if one.casefold().endswith(":latest")]
+    if len(tags) == 1:
+        return f"':latest' from the existing '{existing}', and Ollama's clients take the two for one model"
+    return f"spelling from the existing '{existing}'"
 
 
 class NoSuchModel(StoreError):

@@ -17,6 +17,7 @@ MAX_NAME_CHARS = 512
 """Far above any real repository and file name; a bound keeps headers, logs and metrics sane."""
 
 _MARKS = ("@vision", "@embed")
+_LATEST = ":latest"
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _HUB_PREFIX = re.compile(r"^(?:https?://)?(?:hf\.co|huggingface\.co)/", re.IGNORECASE)
 
@@ -67,6 +68,15 @@ def fold_name(name: str) -> str:
     ignore case.
     """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def form_of_name(name: str) -> str:
+    """Return the form of which there may be one row: :func:`fold_name`, without ``:latest``.
+
+    Ollama's clients say ``model`` and ``model:latest`` for one and the same, so that of two such rows one could not
+    be asked.
+    """
+    return fold_name(name).removesuffix(_LATEST)
 
 
 def resolve_model_name(name: str, names: Iterable[str]) -> str:

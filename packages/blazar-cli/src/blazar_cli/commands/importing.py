@@ -14,7 +14,7 @@ from blazar_cli.output import show_json
 from blazar_cli.registration import describe_model
 from blazar_routing.errors import LaneError
 from blazar_store.layout import Layout, encode_name
-from blazar_store.names import fold_name
+from blazar_store.names import form_of_name
 from blazar_store.store import Store
 
 
@@ -59,7 +59,7 @@ def _take(model: StoredModel, layout: Layout) -> dict[str, str]:
     overlay, left_out = overlay_of_stored(model)
     facts = {"model": model.name, "outcome": "", "left_out": ", ".join(left_out)}
     with Store(layout) as store:
-        if any(fold_name(row.name) == fold_name(model.name) for row in store.list_models()):
+        if any(form_of_name(row.name) == form_of_name(model.name) for row in store.list_models()):
             return facts | {"outcome": "there already"}
         target = layout.models_dir / "ollama" / f"{encode_name(model.name)}.gguf"
         weights, linked = _link(model.weights, target)

@@ -1,5 +1,6 @@
-"""From the bytes of a request body to a JSON object."""
+"""From the bytes of a request body to a JSON object, and the name in it that every endpoint needs."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import orjson
@@ -48,6 +49,26 @@ def _complaint(body: bytes, error: orjson.JSONDecodeError) -> str:
             f"{error.lineno}, column {error.colno}. A text was cut in the middle of an emoji; cut it elsewhere."
         )
     return f"the request body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
+
+
+def name_in(body: Mapping[str, object], *fields: str, missing: str) -> str:
+    """Return the name that the first of ``fields`` holds that is not empty.
+
+    Args:
+        body: Of the request.
+        fields: Where the name may stand; a mistake is told of the first.
+        missing: What is said where none holds anything.
+
+    Raises:
+        InvalidRequest: None does, or what it holds is no string.
+    """
+    field = next((one for one in fields if body.get(one) not in (None, "")), None)
+    if field is None:
+        raise InvalidRequest(missing, param=fields[0])
+    name = body[field]
+    if not isinstance(name, str):
+        raise InvalidRequest(f"`{field}` must be a string, not {json_kind(name)}.", param=field)
+    return name
 
 
 def dump(value: object) -> bytes:

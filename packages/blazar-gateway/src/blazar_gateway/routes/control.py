@@ -8,6 +8,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, KEY
+from blazar_gateway.dialects.json_objects import name_in
 from blazar_gateway.event_stream import ClientGone
 from blazar_gateway.forms.managing import EXPLAIN, STOP
 from blazar_gateway.rows import get_card
@@ -26,9 +27,8 @@ async def daemon(request: web.Request) -> web.StreamResponse:
 async def stop(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/stop``: unload a model once its requests have ended."""
     gateway = request.app[GATEWAY]
-    name = STOP.parse(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is missing: name the model to stop.", param="model")
+    body = STOP.parse(await read_body(request, limit_bytes=gateway.max_body_bytes))
+    name = name_in(body, "model", missing="model is missing: name the model to stop.")
     card = get_card(request, name)
     return json_answer({"model": card.name, "stopped": await gateway.host.unload(card.name)})
 
@@ -37,9 +37,8 @@ async def explain(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/explain``: which engine would serve a model, how and why; nothing is started."""
     gateway = request.app[GATEWAY]
     _require_owner(request, "how engines are started")
-    name = EXPLAIN.parse(await read_body(request, limit_bytes=gateway.max_body_bytes)).get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is missing: name the model to explain.", param="model")
+    body = EXPLAIN.parse(await read_body(request, limit_bytes=gateway.max_body_bytes))
+    name = name_in(body, "model", missing="model is missing: name the model to explain.")
     return json_answer(await gateway.daemon.explain(get_card(request, name).name))
 
 

@@ -5,7 +5,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.embedding_runs import embed
 from blazar_gateway.forms.openai import EMBEDDINGS
 from blazar_gateway.rows import get_card
@@ -20,9 +20,7 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = EMBEDDINGS.parse(raw)
-    name = body.get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")
+    name = name_in(body, "model", missing="model is missing: name the model to use (GET /v1/models lists them).")
     encoding = body.get("encoding_format") or "float"
     if encoding not in ("float", "base64"):
         raise InvalidRequest(f"encoding_format is '{encoding}'; it must be float or base64.", param="encoding_format")

@@ -14,7 +14,7 @@ from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.anthropic.answer import PING, MessageStream, message
 from blazar_gateway.dialects.anthropic.request import Translated, to_chat
 from blazar_gateway.dialects.events import Event
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.dialects.openai.generation import Generation
 from blazar_gateway.error_responses import Dialect, WireError, error_frame
 from blazar_gateway.event_stream import EventStream, comment_frame
@@ -26,7 +26,7 @@ from blazar_gateway.progress import progress_of
 from blazar_gateway.rows import get_card
 from blazar_gateway.thinking import check_can_think, knows_thinking
 from blazar_gateway.tickets import BYTES_PER_TOKEN, make_call_ticket
-from blazar_routing.errors import EngineStalled, InvalidRequest
+from blazar_routing.errors import EngineStalled
 
 
 async def messages(request: web.Request) -> web.StreamResponse:
@@ -73,10 +73,8 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
 
 
 def _card(request: web.Request, body: JsonObject) -> ModelCard:
-    name = body.get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model: Field required (GET /v1/models lists what there is).", param="model")
-    return get_card(request, name)
+    missing = "model: Field required (GET /v1/models lists what there is)."
+    return get_card(request, name_in(body, "model", missing=missing))
 
 
 def _prepare(body: JsonObject, card: ModelCard, *, counting: bool = False) -> tuple[Translated, Generation]:

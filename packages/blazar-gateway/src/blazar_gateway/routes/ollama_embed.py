@@ -7,7 +7,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.domains import check_embeds
 from blazar_gateway.embedding_runs import embed as embed_inputs
 from blazar_gateway.embedding_runs import load_for_vectors
@@ -75,10 +75,7 @@ async def embedding(request: web.Request) -> web.StreamResponse:
 
 
 def _card(request: web.Request, body: JsonObject) -> ModelCard:
-    name = body.get("model") or body.get("name")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is required", param="model")
-    return get_card(request, name)
+    return get_card(request, name_in(body, "model", "name", missing="model is required"))
 
 
 def _inputs(value: object) -> list[object]:

@@ -10,7 +10,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY, Gateway
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.dialects.ollama import show as shown
 from blazar_gateway.forms.form import Form
 from blazar_gateway.forms.ollama import COPY, CREATE, NAMED, PUSH, SHOW
@@ -48,11 +48,9 @@ async def copy(request: web.Request) -> web.StreamResponse:
     """Answer ``POST /api/copy``: a second name for a row."""
     gateway = request.app[GATEWAY]
     body = await _body(request, COPY)
-    source = body.get("source")
-    if not isinstance(source, str) or not source:
-        raise InvalidRequest("source is required: name the model to copy.", param="source")
+    source = name_in(body, "source", missing="source is required: name the model to copy.")
     card = get_card(request, source)
-    destination = _new_name(body.get("destination"), "destination")
+    destination = _new_name(body, "destination")
     registry = _registry(gateway, "copy models", f"blazar models add {card.path} --name {destination}")
     await registry.copy(card.name, destination)
     return web.Response()
@@ -109,16 +107,14 @@ async def _body(request: web.Request, form: Form) -> JsonObject:
 
 
 def _name(body: JsonObject) -> str:
-    name = body.get("model") or body.get("name")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is required", param="model")
-    return name
+    return name_in(body, "model", "name", missing="model is required")
 
 
-def _new_name(value: object, field: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidRequest(f"{field} is required: the new model's name.", param=field)
-    name = value.strip().removesuffix(":latest")
+def _new_name(body: JsonObject, *fields: str) -> str:
+    field, missing = fields[0], f"{fields[0]} is required: the new model's name."
+    name = name_in(body, *fields, missing=missing).strip().removesuffix(":latest")
+    if not name:
+        raise InvalidRequest(missing, param=field)
     if len(name) > _MAX_NAME or _RESERVED.search(name):
         raise InvalidRequest(
             f"{field} '{name[:80]}' cannot be a model's name: no '#', no '@vision' or '@embed' at the end, no '..', "
@@ -135,7 +131,7 @@ def _registry(gateway: Gateway, what: str, command: str) -> ModelRegistry:
 
 
 def _overlay(request: web.Request, body: JsonObject) -> Overlay:
-    name = _new_name(body.get("model") or body.get("name"), "model")
+    name = _new_name(body, "model", "name")
     source, files = body.get("from"), body.get("files")
     if not source and not files:
         raise InvalidRequest("neither 'from' or 'files' was specified", param="from")

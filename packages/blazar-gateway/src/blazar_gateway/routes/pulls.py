@@ -10,7 +10,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.event_stream import ClientGone
 from blazar_gateway.forms.ollama import NAMED, PULL
 from blazar_gateway.ports import ModelPulls, PullState
@@ -150,7 +150,4 @@ def _text(error: LaneError | None) -> str | None:
 
 
 def _name(body: JsonObject) -> str:
-    name = body.get("model") or body.get("name")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is required", param="model")
-    return name
+    return name_in(body, "model", "name", missing="model is required")

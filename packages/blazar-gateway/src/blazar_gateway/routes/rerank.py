@@ -8,7 +8,7 @@ from aiohttp import web
 from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.forms.openai import RERANK
 from blazar_gateway.ids import new_id
 from blazar_gateway.rerank_runs import Ranked, rank
@@ -42,9 +42,7 @@ async def _serve(request: web.Request) -> tuple[JsonObject, list[dict[str, Any]]
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = RERANK.parse(raw)
-    name = body.get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")
+    name = name_in(body, "model", missing="model is missing: name the model to use (GET /v1/models lists them).")
     query = _query(body.get("query"))
     texts = _documents(body.get("documents"))
     top_n = _top_n(body.get("top_n"))

@@ -16,7 +16,7 @@ from blazar_gateway.chat_runs import Run, run_stream, run_whole
 from blazar_gateway.child_calls import ChildCall
 from blazar_gateway.context import GATEWAY, KEY, REQUEST_ID
 from blazar_gateway.dialects.events import Event, Failed
-from blazar_gateway.dialects.json_objects import JsonObject
+from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.dialects.responses.kept import with_ids
 from blazar_gateway.dialects.responses.request import Translated, to_chat
 from blazar_gateway.dialects.responses.response import response_object
@@ -80,10 +80,8 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
 
 
 def _card(request: web.Request, body: JsonObject) -> ModelCard:
-    name = body.get("model")
-    if not isinstance(name, str) or not name:
-        raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")
-    return get_card(request, name)
+    missing = "model is missing: name the model to use (GET /v1/models lists them)."
+    return get_card(request, name_in(body, "model", missing=missing))
 
 
 def _refuse_unkept_state(body: JsonObject) -> None:

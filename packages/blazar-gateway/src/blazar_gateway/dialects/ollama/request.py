@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from blazar_gateway.dialects.json_objects import name_in
 from blazar_gateway.dialects.ollama.images import image_parts
 from blazar_gateway.dialects.ollama.options import translate_options
 from blazar_gateway.dialects.ollama.template import render
@@ -120,9 +121,7 @@ def _translated(
     *,
     context: tuple[int, ...] = (),
 ) -> Translated:
-    model = request.get("model") or request.get("name")
-    if not isinstance(model, str) or not model:
-        raise InvalidRequest("model is required", param="model")
+    model = name_in(request, "model", "name", missing="model is required")
     stream = request.get("stream")
     if stream is not None and not isinstance(stream, bool):
         raise InvalidRequest("`stream` must be true or false", param="stream")

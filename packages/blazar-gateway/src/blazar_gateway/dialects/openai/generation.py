@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
-from blazar_gateway.dialects.json_objects import JsonObject, dump, parse_object
+from blazar_gateway.dialects.json_objects import JsonObject, dump, name_in, parse_object
 from blazar_gateway.dialects.openai.legacy import Wishes, check_prompts, take_wishes
 from blazar_gateway.dialects.openai.messages import check_messages
 from blazar_gateway.dialects.openai.parameters import (
@@ -184,10 +184,7 @@ def check_completion(fields: JsonObject, *, raw: bytes | None = None) -> Generat
 
 
 def _model(fields: JsonObject) -> str:
-    model = fields.get("model")
-    if not isinstance(model, str) or not model:
-        raise InvalidRequest("model is missing: name the model to use (GET /v1/models lists them).", param="model")
-    return model
+    return name_in(fields, "model", missing="model is missing: name the model to use (GET /v1/models lists them).")
 
 
 def _unify_limits(fields: JsonObject) -> bool:
