@@ -1,5 +1,7 @@
 """config.toml: strict, taken up while the daemon runs, and never able to take a running daemon down."""
 
+from pathlib import Path
+
 import pytest
 
 from bench_parts.servers import free_port
@@ -95,7 +97,11 @@ def test_the_variables_of_ollama_are_defaults_below_the_file(stub_home: Home) ->
         "OLLAMA_CONTEXT_LENGTH": "2048",
         "OLLAMA_NUM_PARALLEL": "2",
         "OLLAMA_ORIGINS": "http://pages.example,app://*",
+        "OLLAMA_MAX_QUEUE": "512",
+        "OLLAMA_LOAD_TIMEOUT": "5m0s",
+        "OLLAMA_FLASH_ATTENTION": "1",
     }
+    without = {"OLLAMA_HOST", "OLLAMA_FLASH_ATTENTION"}
     with running_daemon(stub_home, (), env=variables) as daemon:
         assert daemon.url == f"http://127.0.0.1:{port}"
         assert daemon.client.chat("m").status == 200
@@ -107,7 +113,9 @@ def test_the_variables_of_ollama_are_defaults_below_the_file(stub_home: Home) ->
         facts = daemon.status()
         assert facts["address_source"] == "OLLAMA_HOST"
         holds = {one["variable"]: one["holds"] for one in facts["environment"]}
-        assert holds == {name: name != "OLLAMA_NUM_PARALLEL" for name in variables if name != "OLLAMA_HOST"}
+        log = Path(str(facts["log"])).read_text()
+        assert "OLLAMA_FLASH_ATTENTION is not used by Blazar" in log
+        assert holds == {name: name != "OLLAMA_NUM_PARALLEL" for name in variables if name not in without}
     shown = stub_home.blazar("config", "show", env=variables).stdout
     origins = {line.split()[0]: line.split()[-1] for line in shown.splitlines()}
     assert origins["defaults.ctx"] == "OLLAMA_CONTEXT_LENGTH"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from blazar_cli.ollama_env import as_settings, describe_environment, read_ollama_defaults
+from blazar_cli.ollama_env import as_settings, describe_environment, read_ollama_defaults, unused_warning
 from blazar_store.errors import ConfigInvalid
 from blazar_store.settings_files import load_settings, parse_settings
 from blazar_store.settings_watch import SettingsWatch
@@ -86,3 +86,54 @@ def test_an_edit_of_the_file_keeps_what_the_variables_say(tmp_path: Path) -> Non
     watch.poll(force=True)
     assert watch.settings.idle_timeout_secs == 7
     assert load_settings(file, below={"idle_timeout_secs": 60}).idle_timeout_secs == 7
+
+
+def test_limits_of_memory_queue_and_load_become_settings() -> None:
+    environ = {
+        "OLLAMA_MAX_LOADED_MODELS": "2",
+        "OLLAMA_MAX_QUEUE": "512",
+        "OLLAMA_KV_CACHE_TYPE": "Q8_0",
+        "OLLAMA_LOAD_TIMEOUT": "10m",
+    }
+    below = as_settings(read_ollama_defaults(environ))
+    settings = parse_settings("", path=FILE, below=below)
+    knobs = settings.for_model("any")
+    assert (settings.max_loaded_models, settings.queue_limit) == (2, 512)
+    assert (knobs.cache_type_k, knobs.cache_type_v, knobs.load_timeout_s) == ("q8_0", "q8_0", 600)
+    said = parse_settings('queue_limit = 9\n[defaults]\ncache_type_v = "f16"\n', path=FILE, below=below)
+    assert said.queue_limit == 9
+    assert (said.defaults.cache_type_k, said.defaults.cache_type_v) == ("q8_0", "f16")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("300", 300), ("5m0s", 300), ("0", 86_400), ("-1", 86_400)])
+def test_the_load_timeout(text: str, seconds: int) -> None:
+    (default,) = read_ollama_defaults({"OLLAMA_LOAD_TIMEOUT": text})
+    assert (default.dotted, default.value) == ("load_timeout_secs", seconds)
+
+
+def test_a_variable_of_two_settings_is_wrong_once() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        read_ollama_defaults({"OLLAMA_KV_CACHE_TYPE": "q9", "OLLAMA_LOAD_TIMEOUT": "soon", "OLLAMA_MAX_QUEUE": "-1"})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert sum('OLLAMA_KV_CACHE_TYPE is "q9"' in line and "q8_0" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "line"),
+    [
+        ({}, ""),
+        ({"OLLAMA_HOST": "x", "OLLAMA_MAX_QUEUE": "4", "OLLAMA_API_KEY": "k", "PATH": "/bin"}, ""),
+        ({"OLLAMA_FLASH_ATTENTION": ""}, ""),
+        ({"OLLAMA_FLASH_ATTENTION": "1"}, "OLLAMA_FLASH_ATTENTION is not used by Blazar: "),
+        (
+            {"OLLAMA_NOPRUNE": "1", "OLLAMA_MODELS": "/m", "OLLAMA_SCHED_SPREAD": "1"},
+            "OLLAMA_MODELS (`blazar import ollama` reads it), OLLAMA_NOPRUNE and OLLAMA_SCHED_SPREAD are not used by ",
+        ),
+    ],
+)
+def test_what_is_not_used_is_named_in_one_line(environ: dict[str, str], line: str) -> None:
+    warning = unused_warning(environ)
+    assert warning.startswith(line)
+    assert "\n" not in warning
+    assert bool(warning) is bool(line)

@@ -29,7 +29,7 @@ from blazar_cli.errors import CliError
 from blazar_cli.keys import KeyFile, keys_in_force
 from blazar_cli.live_keys import LiveKeys
 from blazar_cli.live_rows import LiveRows
-from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment, read_ollama_defaults
+from blazar_cli.ollama_env import EnvDefault, as_settings, describe_environment, read_ollama_defaults, unused_warning
 from blazar_cli.pulling import pull_and_register
 from blazar_cli.serving.banner import banner, open_door_warning
 from blazar_cli.serving.daemon_log import daemon_logging, rotate_log, set_log_level
@@ -243,8 +243,8 @@ class _Daemon:
     def _announce(self, address: Address, catalogue: LiveCatalogue, *, guarded: bool) -> None:
         self.lock.announce(address.base_url)
         _log.info("listening on %s and %s", address.base_url, self.layout.control_socket)
-        if not address.is_loopback and not guarded:
-            warning = open_door_warning(address)
+        open_door = "" if address.is_loopback or guarded else open_door_warning(address)
+        for warning in filter(None, (unused_warning(os.environ), open_door)):
             _log.warning("%s", warning)
             click.echo(warning, err=True)
         click.echo(
