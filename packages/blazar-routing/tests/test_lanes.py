@@ -134,9 +134,18 @@ def test_no_candidate_is_a_teaching_error_with_the_kinds() -> None:
 
 
 def test_an_unknown_kind_lists_exactly_the_six() -> None:
+    says = "unknown engine kind 'vllm': the supported kinds are llamacpp, mistralrs, sglang, sdcpp, whisper, mlx."
     with pytest.raises(UnknownEngineKind) as caught:
-        serving_lane(Subject("m", GGUF, engine="vllm"), [MAIN])
-    assert str(caught.value) == (
-        "unknown engine kind 'vllm': the supported kinds are llamacpp, mistralrs, sglang, sdcpp, whisper, mlx."
-    )
+        EngineKind.parse("vllm")
+    assert str(caught.value) == says
+    for builds, others in (
+        ([MAIN, MISTRAL], f"an installed build ({MAIN.tag}, {MISTRAL.tag})"),
+        ([], "the tag of a build, once one is installed"),
+    ):
+        with pytest.raises(UnknownEngineKind) as caught:
+            serving_lane(Subject("a b", GGUF, engine="vllm"), builds)
+        assert str(caught.value) == (
+            f"{says} It is the setting `engine` of model 'a b', in [models.\"a b\"] or [defaults] of the configuration: "
+            f"set it to one of them or to {others}, or take it out."
+        )
     assert [kind.value for kind in EngineKind] == ["llamacpp", "mistralrs", "sglang", "sdcpp", "whisper", "mlx"]

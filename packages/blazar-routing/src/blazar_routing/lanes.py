@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from blazar_routing.errors import EngineMissing
+from blazar_routing.errors import EngineMissing, UnknownEngineKind
 from blazar_routing.kinds import EngineKind
 from blazar_routing.shape import FormatShape, ShardFormat
 
@@ -126,13 +126,21 @@ def candidate_lanes(
     if named is not None:
         ordered: Iterator[Build] = iter((named,)) if named.kind in allowed else iter(())
     elif subject.engine is not None:
-        wanted = EngineKind.parse(subject.engine)
+        wanted = _kind_set(subject, builds)
         ordered = _builds_of(wanted, builds, subject.architecture) if wanted in allowed else iter(())
     else:
         ordered = (build for kind in allowed for build in _builds_of(kind, builds, subject.architecture))
     able = [build for build in ordered if build.tag not in subject.refused_by]
     able.sort(key=lambda build: build.tag != subject.pin)
     return tuple(able)
+
+
+def _kind_set(subject: Subject, builds: Iterable[Build]) -> EngineKind:
+    try:
+        return EngineKind.parse(subject.engine or "")
+    except UnknownEngineKind as error:
+        tags = tuple(sorted(build.tag for build in builds))
+        raise UnknownEngineKind(given=error.given, model=subject.name, tags=tags) from None
 
 
 def serving_lane(subject: Subject, builds: Sequence[Build], policy: RoutingPolicy = RoutingPolicy.QUALITY) -> Build:

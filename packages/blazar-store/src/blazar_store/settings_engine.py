@@ -44,7 +44,8 @@ class EngineSettings(Table):
     ctx: Literal["auto"] | Annotated[int, Field(ge=256, le=16_777_216)] | None = Field(
         default=None,
         examples=["auto"],
-        description="Context in tokens, honoured or refused, never cut; `auto` is the largest that plainly fits.",
+        description="Context in tokens, honoured or refused, never cut; in [defaults] for each model at most "
+        "what it was trained for; `auto` is the largest that plainly fits.",
     )
     slots: int | None = Field(
         default=None,

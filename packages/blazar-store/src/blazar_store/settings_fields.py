@@ -211,7 +211,7 @@ class Settings(Table):
             name: Of the row.
             row: What the row itself brings along; it stands between its table and ``[defaults]``.
         """
-        written = self._own(name)
+        written = self.own_table(name)
         if row is not None:
             written = written.over(row)
         return knobs_of(
@@ -226,8 +226,11 @@ class Settings(Table):
         """Return the model that each alias means, by the alias as it was written."""
         return {alias: name for name, table in self.models.items() for alias in table.aliases}
 
-    def _own(self, name: str) -> ModelSettings:
-        """Return the model's own table. Case does not matter: rows that differ in it only cannot both exist."""
+    def own_table(self, name: str) -> ModelSettings:
+        """Return what is written for the row ``name`` alone.
+
+        Case does not matter: rows that differ in it only cannot both exist.
+        """
         if name in self.models:
             return self.models[name]
         folded = fold_name(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from blazar_routing.errors import LaneError
+from blazar_routing.errors import LaneError, ProfileRejected
 from blazar_store.settings import Settings
 from blazar_store.testing import make_engine, make_model
 from blazar_stubs import write_stub_model
@@ -62,8 +62,27 @@ async def test_without_a_pin_a_load_takes_what_suits_the_kind_and_idleness_unloa
 async def test_an_engine_that_is_not_there_is_refused(house: House) -> None:
     house.model()
     house.configure(models={"tiny": {"engine": "b99"}})
-    with pytest.raises(LaneError, match="b99"):
+    with pytest.raises(
+        LaneError, match=r"unknown engine kind 'b99': .* of model 'tiny', in \[models\.tiny\] .* an installed build \("
+    ):
         await planned(house)
+
+
+async def test_a_context_beyond_training_is_refused_where_it_was_written_for_the_model(house: House) -> None:
+    path = house.root / "tiny.gguf"
+    write_stub_model(path, context_length=2048)
+    house.rows["tiny"] = make_model("tiny", path=path, shards=(path,))
+    house.configure(models={"TINY": {"ctx": 2049}})
+    with pytest.raises(ProfileRejected, match=r"ctx = 2049 .* 2048 tokens .* set ctx = 2048, or stretch"):
+        await planned(house)
+    for fitting in ({"ctx": 2048}, {"ctx": 2049, "extra_args": ["--rope-scaling", "yarn"]}):
+        house.configure(models={"tiny": fitting})
+        assert (await planned(house)).profile.ctx_tokens == fitting["ctx"]
+    # For every model it is a wish: those that cannot have it get what they can.
+    house.configure(models={"tiny": {}}, defaults={"ctx": 32_768})
+    profile = (await planned(house)).profile
+    assert profile.ctx_tokens == 2048
+    assert any("more than the 2048 tokens" in warning for warning in profile.warnings)
 
 
 UNCHANGED = {"load_timeout_secs": 9, "idle_timeout_secs": 9, "request": {"strip": ["n"]}}

@@ -7,13 +7,28 @@ SUPPORTED_KINDS = "llamacpp, mistralrs, sglang, sdcpp, whisper, mlx"
 
 
 class UnknownEngineKind(LaneError):
-    """The word does not name an engine kind."""
+    """The word does not name an engine kind.
+
+    Attributes:
+        given: The word.
+        model: The row whose setting ``engine`` it is; ``""`` where it is nobody's.
+        tags: The installed builds, which such a setting may name too.
+    """
 
     code = "unknown-engine-kind"
 
-    def __init__(self, *, given: str) -> None:
+    def __init__(self, *, given: str, model: str = "", tags: tuple[str, ...] = ()) -> None:
         self.given = given
-        super().__init__(f"unknown engine kind '{given}': the supported kinds are {SUPPORTED_KINDS}.")
+        self.model = model
+        self.tags = tags
+        text = f"unknown engine kind '{given}': the supported kinds are {SUPPORTED_KINDS}."
+        if model:
+            builds = f"an installed build ({', '.join(tags)})" if tags else "the tag of a build, once one is installed"
+            text += (
+                f" It is the setting `engine` of model '{model}', in [models.{in_toml(model)}] or [defaults] of the "
+                f"configuration: set it to one of them or to {builds}, or take it out."
+            )
+        super().__init__(text)
 
 
 _ADVICE_WITHOUT_ENGINE = {

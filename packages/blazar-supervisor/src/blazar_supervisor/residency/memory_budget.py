@@ -12,7 +12,7 @@ from blazar_budget import (
     unified_ctx_verdict,
 )
 from blazar_gguf import AttentionClass, GgufMeta
-from blazar_routing.errors import ModelDoesNotFit
+from blazar_routing.errors import ModelDoesNotFit, ProfileRejected
 from blazar_store.types import ModelRow
 from blazar_supervisor.engines.llamacpp.memory_flags import launch_of
 from blazar_supervisor.engines.profile import Knobs
@@ -49,8 +49,9 @@ class Budgeted:
 def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory: Memory | None) -> Budgeted:
     """Return the context for ``row`` and what it costs.
 
-    An explicit context is honoured or refused, never cut, except at the training length, beyond which the engine
-    would allocate cells that it never uses.
+    An explicit context is honoured or refused, never cut. One beyond the training length, of which an engine would
+    never use the rest, is refused where it was written for this model (:func:`refuse_beyond_training`); what stands
+    there for every model, or in a Modelfile, means that length.
 
     Args:
         row: The model.
@@ -94,6 +95,24 @@ def budget_memory(row: ModelRow, parts: Sequence[GgufMeta], knobs: Knobs, memory
         warnings=tuple(warnings),
         estimate_bytes=sum(
             demand.needed_bytes - demand.overhead_bytes + demand.compute.likely for demand in verdict.footprint.demands
+        ),
+    )
+
+
+def refuse_beyond_training(row: ModelRow, meta: GgufMeta, ctx: int, extra_args: Sequence[str]) -> None:
+    """Refuse a context that was written for this very model and that it cannot have.
+
+    Raises:
+        ProfileRejected: It is more than the model was trained for, and nothing stretches it.
+    """
+    trained = meta.context_length or row.ctx_train
+    if trained is None or not 0 < trained < ctx or set(_STRETCHES) & set(extra_args):
+        return
+    raise ProfileRejected(
+        model=row.name,
+        reason=(
+            f"ctx = {ctx} is more than the {trained} tokens the model was trained for, and an engine gives no request "
+            f"more: set ctx = {trained}, or stretch the model with `--rope-scaling` in extra_args"
         ),
     )
 

@@ -23,7 +23,7 @@ from blazar_supervisor.engines.build_facts import Builds
 from blazar_supervisor.engines.catalogue import get_adapter
 from blazar_supervisor.engines.profile import Knobs
 from blazar_supervisor.residency.machine import pools_of
-from blazar_supervisor.residency.memory_budget import memory_within
+from blazar_supervisor.residency.memory_budget import memory_within, refuse_beyond_training
 from blazar_supervisor.residency.model_files import read_model
 from blazar_supervisor.residency.pools import Bytes, Pools
 from blazar_supervisor.residency.ports import Current, Plan
@@ -98,6 +98,9 @@ class ModelPlanner:
         general = knobs_for(row, settings)
         await asyncio.to_thread(_check_files, row, general)
         parts = await asyncio.to_thread(read_model, row)
+        own = settings.own_table(row.name).ctx
+        if isinstance(own, int):
+            refuse_beyond_training(row, parts[0], own, general.extra_args)
         lazy = chosen.mmproj_policy == "lazy"
         general = shape_for(general, named.role, parts[0], lazy_projector=lazy)
         predicts = parts[0].nextn_predict_layers > 0
