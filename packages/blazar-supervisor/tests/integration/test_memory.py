@@ -14,12 +14,12 @@ from blazar_supervisor.testing.house import House
 GIB = 1 << 30
 
 
-async def test_an_explicit_context_is_passed_on_and_one_beyond_training_is_cut_with_a_warning(house: House) -> None:
+async def test_an_explicit_context_is_passed_on_and_one_for_all_models_means_at_most_training(house: House) -> None:
     house.machine = Machine(ram_total=64 * GIB, ram_available=60 * GIB)
     house.model()
     house.configure(models={"tiny": {"ctx": 2048}})
     assert (await house.host.explain("tiny")).ctx_tokens == 2048
-    house.configure(models={"tiny": {"ctx": 100_000}})
+    house.configure(defaults={"ctx": 100_000})
     profile = await house.host.explain("tiny")
     assert profile.ctx_tokens == 4096
     assert "trained for" in " ".join(profile.warnings)

@@ -62,9 +62,8 @@ async def test_without_a_pin_a_load_takes_what_suits_the_kind_and_idleness_unloa
 async def test_an_engine_that_is_not_there_is_refused(house: House) -> None:
     house.model()
     house.configure(models={"tiny": {"engine": "b99"}})
-    with pytest.raises(
-        LaneError, match=r"unknown engine kind 'b99': .* of model 'tiny', in \[models\.tiny\] .* an installed build \("
-    ):
+    says = r"unknown engine kind 'b99': .* of model 'tiny', in \[models\..tiny.\] .* an installed build \(local\)"
+    with pytest.raises(LaneError, match=says):
         await planned(house)
 
 
