@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from blazar_stubs import install_stub
+from blazar_stubs.models import TOOL_TEMPLATE
 from e2e.http import chat_body
 from e2e.served import Served
 from e2e.waiting import eventually
@@ -33,10 +34,23 @@ def test_tools_are_listed_and_forwarded_for_a_model_whose_template_has_them(serv
     (choice,) = served.client.post("/v1/chat/completions", body).json()["choices"]
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "weather"
     assert json.loads(model.requests("/v1/chat/completions")[-1]["body"])["tools"] == [WEATHER]
-    # Without a place for them in the template the answer is a text, no half of a call.
-    (plain,) = served.client.post("/v1/chat/completions", chat_body("without", tools=[WEATHER])).json()["choices"]
-    assert plain["message"]["content"]
-    assert not plain["message"].get("tool_calls")
+    refused = served.client.post("/v1/chat/completions", chat_body("without", tools=[WEATHER]))
+    assert (refused.status, refused.json()["error"]["param"]) == (400, "tools")
+    assert '"without" does not support tools' in refused.json()["error"]["message"]
+
+
+@pytest.mark.promise("model:facts")
+def test_the_template_that_will_serve_decides_about_tools(served: Served) -> None:
+    served.add_model("m")
+    template = served.home.root / "tools.jinja"
+    template.write_text(TOOL_TEMPLATE)
+    body = chat_body("m", "weather?", tools=[WEATHER], tool_choice="required")
+    assert served.client.post("/v1/chat/completions", body).status == 400
+    served.home.configure(f"[models.m]\nchat_template_file = '{template}'")
+    eventually(lambda: "tools" in served.client.post("/api/show", {"model": "m"}).json()["capabilities"], what="shown")
+    assert "tools" in json.loads(served.home.ok("models", "show", "m", "--json"))["capabilities"]
+    (choice,) = served.client.post("/v1/chat/completions", body).json()["choices"]
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == "weather"
 
 
 # --- BC-19: every spelling of keep_alive, the same on both routes ----------------------------------------------------

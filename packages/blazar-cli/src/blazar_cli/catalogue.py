@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from blazar_cli.served_templates import as_served
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.request_rules import NO_RULES, RequestRules
 from blazar_store.catalogue import ModelIndex
@@ -68,7 +69,9 @@ class LiveCatalogue:
 
     def _card(self, row: ModelRow) -> ModelCard:
         aliases = tuple(alias for alias, model in self._aliases.items() if model == row.name)
-        return replace(card_of(row), aliases=aliases, rules=rules_of(self._settings, row.name))
+        return replace(
+            card_of(as_served(row, self._settings)), aliases=aliases, rules=rules_of(self._settings, row.name)
+        )
 
     # What the gateway asks (``blazar_gateway.ports.Catalogue``)
 

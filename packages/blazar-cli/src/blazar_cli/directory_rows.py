@@ -57,6 +57,7 @@ def describe_directory(directory: Path, *, name: str | None = None) -> ModelRow:
     is_mlx = bool(_mapping(config.get("quantization"))) and not method
     label = method or ("MLX" if is_mlx else "/".join(sorted(weights.types)))
     context = text.get("max_position_embeddings")
+    template = _template(directory)
     files = (*weights.files, *sorted(path for path in directory.iterdir() if path.name.endswith(_KEPT)))
     stats = [path.stat() for path in files]
     return ModelRow(
@@ -71,11 +72,13 @@ def describe_directory(directory: Path, *, name: str | None = None) -> ModelRow:
         ctx_train=context if isinstance(context, int) else None,
         size_bytes=sum(stat.st_size for stat in stats),
         digest=identity_of(files),
-        capabilities=_capabilities(directory, config),
+        capabilities=_capabilities(template, config),
         engine=None,
         pulled=False,
         added_at=int(time.time()),
         modified_at=int(max(stat.st_mtime for stat in stats)),
+        # Without one in its usual places, the engine may still have its own way of writing chats.
+        template_readable=bool(template),
     )
 
 
@@ -163,12 +166,12 @@ def _read_header(path: Path) -> tuple[int, frozenset[str]]:
     return params, types
 
 
-def _capabilities(directory: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
+def _capabilities(template: str, config: Mapping[str, Any]) -> tuple[str, ...]:
     architectures = config.get("architectures")
     names = [str(name) for name in architectures] if isinstance(architectures, list) else []
     if names and not any(name.endswith(_ENDS) for name in names):
         return ("embedding",)
-    found = template_capabilities(_template(directory))
+    found = template_capabilities(template)
     return (*found, "vision") if _mapping(config.get("vision_config")) else found
 
 

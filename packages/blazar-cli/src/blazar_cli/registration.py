@@ -30,6 +30,9 @@ from blazar_store.types import ModelRow
 from blazar_supervisor.residency.model_files import unreadable
 
 _TOOL_BRANCH = re.compile(r"\{[%{][^}]*\btools\b")
+TEMPLATE_CAPABILITIES = frozenset({"completion", "tools", "thinking"})
+"""What :func:`template_capabilities` knows; everything else a model can do does not depend on its chat template."""
+
 _THINKING_MARKS = ("<think>", "</think>", "enable_thinking", "reasoning_content", "<|channel|>analysis")
 _TEMPLATE_KEY = "tokenizer.chat_template"
 _FIM_KEYS = ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id")

@@ -20,6 +20,7 @@ from blazar_gateway.row_defaults import defaults_of, fill_chat, fill_parameters
 from blazar_gateway.singleflight import is_deterministic
 from blazar_gateway.thinking import check_can_think, knows_thinking, set_thinking
 from blazar_gateway.tickets import make_ticket
+from blazar_gateway.tool_use import check_can_use_tools
 from blazar_routing.errors import InvalidRequest
 from blazar_routing.instances import Role
 
@@ -46,6 +47,7 @@ def prepare_chat(
     card.rules.apply(fields, chat=True)
     fill_chat(fields, defaults_of(card), continues=continues)
     asked = check_chat(fields)
+    check_can_use_tools(fields, card)
     sees = check_media(fields["messages"], card)
     set_thinking(fields, card, think=None if card.rules.overrule_thinking else think)
     return replace(asked, sees=sees)
@@ -109,9 +111,10 @@ def gate_chat(asked: Generation, card: ModelCard) -> Generation:
     """Return a chat of OpenAI's own dialect as the engine shall have it; its bytes stay where nothing has to change.
 
     Raises:
-        InvalidRequest: The model cannot see, or cannot think, and the chat asks for it.
+        InvalidRequest: The model cannot see, think or use tools, and the chat asks for it.
     """
     fields = asked.fields
+    check_can_use_tools(fields, card)
     if _may_hold_media(asked) and check_media(fields["messages"], card):
         asked = replace(asked, sees=True)
     if "think" not in fields and fields.get("reasoning_effort") is None and not knows_thinking(card):

@@ -108,10 +108,10 @@ def lane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         address = server.address
         assert isinstance(address, tuple)
         host, port = address
-        with_tools = ("completion", "tools") if engine.kind == "stub" else ("completion",)
         app_host = PlainHost(Place(f"http://{host}:{port}"))
         app_host.resident = [FakeResident(model=MODEL, child=MODEL, ctx_tokens=CTX_TOKENS)]
-        rows = FixedCatalogue(card(MODEL, capabilities=with_tools))
+        # The real model's template has no place for tools; what the engine makes of them is shown all the same.
+        rows = FixedCatalogue(card(MODEL, capabilities=("completion", "tools")))
         with_memory = MemoryInProcess(cap_bytes=10 << 20)
         gateway = Threaded(app_host, rows, registry, with_memory)
         try:

@@ -455,6 +455,59 @@ async def test_bc_11_a_turn_that_was_cut_stays_cut(host: ReadyHost, engine: Scri
     assert (await said(host, dialect, stream=True)).finish == dialect.finishes[1]
 
 
+# --- BC-14 -----------------------------------------------------------------------------------------------------------
+
+
+FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+NESTED = {"type": "function", "function": FUNCTION}
+TOOL_OF = {
+    "/v1/chat/completions": NESTED,
+    "/v1/responses": {"type": "function", **FUNCTION},
+    "/v1/messages": {"name": "f", "input_schema": {"type": "object"}},
+    "/api/chat": NESTED,
+}
+
+
+@every_dialect
+@pytest.mark.parametrize("stream", [False, True])
+async def test_bc_14_tools_without_a_place_in_the_template_are_refused(
+    host: ReadyHost, dialect: Dialect, *, stream: bool
+) -> None:
+    rows = FixedCatalogue(card(capabilities=("completion",)))
+    async with serve(host, catalogue=rows) as served:
+        answer = await ask(served.port, dialect, stream=stream, tools=[TOOL_OF[dialect.path]])
+        plain = await ask(served.port, dialect, stream=False, tools=[])
+    assert answer.status == 400
+    assert b"does not support tools: its chat template has no place for them" in answer.body
+    assert b"chat_template_file" in answer.body
+    assert plain.status == 200
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({"capabilities": ("completion", "tools")}, id="a place"),
+        pytest.param({"capabilities": ("completion",), "template_readable": False}, id="unreadable"),
+    ],
+)
+async def test_bc_14_tools_are_forwarded(
+    host: ReadyHost, engine: ScriptedEngine, dialect: Dialect, known: dict[str, Any]
+) -> None:
+    async with serve(host, catalogue=FixedCatalogue(card(**known))) as served:
+        answer = await ask(served.port, dialect, stream=False, tools=[TOOL_OF[dialect.path]])
+    assert answer.status == 200
+    sent: Any = engine.exchanges[-1].json
+    assert sent["tools"][0]["function"]["name"] == "f"
+
+
+async def test_bc_14_tools_that_must_not_be_used_are_no_reason(host: ReadyHost) -> None:
+    rows = FixedCatalogue(card(capabilities=("completion",)))
+    async with serve(host, catalogue=rows) as served:
+        answer = await ask(served.port, DIALECTS["openai"], stream=False, tools=[NESTED], tool_choice="none")
+    assert answer.status == 200
+
+
 # --- BC-17 -----------------------------------------------------------------------------------------------------------
 
 

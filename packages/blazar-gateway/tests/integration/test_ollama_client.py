@@ -84,7 +84,7 @@ def test_listings(client: ollama.Client, lane: Any) -> None:
     shown = client.show("m")
     assert shown.modelinfo
     assert shown.modelinfo["llama.context_length"] == 8192
-    assert shown.capabilities == (["completion", "tools"] if lane.kind == "stub" else ["completion"])
+    assert shown.capabilities == ["completion", "tools"]
     [loaded] = client.ps().models
     assert loaded.context_length == 2048
 

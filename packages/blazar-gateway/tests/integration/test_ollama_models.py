@@ -35,7 +35,7 @@ async def test_show_tells_what_editors_decide_by(host: ReadyHost, field: str) ->
     assert body["model_info"]["llama.context_length"] == 8192
     assert body["model_info"]["llama.block_count"] == 30
     assert body["model_info"]["tokenizer.ggml.tokens"] is None
-    assert body["capabilities"] == ["completion"]
+    assert body["capabilities"] == ["completion", "tools"]
     assert set(body["details"]) == {
         "parent_model",
         "format",

@@ -10,7 +10,9 @@ from blazar_gateway.testing import FixedCatalogue, ReadyHost, ScriptedEngine, ca
 from blazar_gateway.testing.residents import FakeResident
 
 Child = partial(FakeResident, in_flight=1, device_bytes=150_000_000, estimate_bytes=201_000_000)
-CATALOGUE = FixedCatalogue(card(), card("org/model:Q4", capabilities=("completion", "tools")), card("50% off"))
+CATALOGUE = FixedCatalogue(
+    card(capabilities=("completion",)), card("org/model:Q4", capabilities=("completion", "tools")), card("50% off")
+)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ async def test_anthropics_clients_are_told_by_their_header(host: ReadyHost) -> N
 
 
 async def test_ollama_tags(host: ReadyHost) -> None:
-    async with serve(host) as served:
+    async with serve(host, catalogue=FixedCatalogue(card(capabilities=("completion",)))) as served:
         assert (await fetch(served.port, "GET", "/api/tags")).json == snapshot(
             {
                 "models": [

@@ -141,10 +141,14 @@ def _to_5(tables: sqlite_utils.Database) -> None:
 
 
 def _to_6(tables: sqlite_utils.Database) -> None:
-    """Version 6 remembers whether a model's chat template could be read; of earlier rows it is taken to be so."""
+    """Version 6 remembers whether a model's chat template could be read; of earlier rows it is taken to be so.
+
+    Version 3 knew no digests and no capabilities: nobody has looked into the files of its rows.
+    """
     if "template_readable" not in tables["models"].columns_dict:
         for statement in V6:
             tables.execute(statement)
+        tables.execute("UPDATE models SET template_readable = 0 WHERE digest = ''")
 
 
 def _to_7(tables: sqlite_utils.Database) -> None:

@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 
 import rich_click as click
 
+from blazar_cli.catalogue import row_named
 from blazar_cli.client import LOGS
 from blazar_cli.commands.options import complete_model, host_option
 from blazar_cli.local import connect, here
+from blazar_cli.own_settings import settings_to_show_by
 from blazar_cli.serving.daemon_log import LogFollower, last_lines
 from blazar_routing.errors import ModelNotFound
 from blazar_routing.instances import parse_instance
@@ -40,8 +42,8 @@ def logs(*, model: str | None, follow: bool, lines: int, host: str | None) -> No
         for line in client.lines("GET", f"{LOGS}?{urlencode(query)}"):
             _write(line + b"\n")
         return
-    _, layout = here()
-    path = layout.daemon_log if model is None else _model_log(layout, model)
+    directories, layout = here()
+    path = layout.daemon_log if model is None else _model_log(layout, directories.config_file, model)
     follower = LogFollower(path)
     tail = last_lines(path, lines)
     _write(tail)
@@ -52,10 +54,10 @@ def logs(*, model: str | None, follow: bool, lines: int, host: str | None) -> No
         time.sleep(_FOLLOW_S)
 
 
-def _model_log(layout: Layout, model: str) -> Path:
+def _model_log(layout: Layout, config_file: Path, model: str) -> Path:
     with Store(layout) as store:
         child = parse_instance(model)
-        row = store.find_model(child.model)
+        row = store.find_model(child.model) or row_named(store, settings_to_show_by(config_file), child.model)
         if row is None:
             raise ModelNotFound(model=model, near=near_names(model, [known.name for known in store.list_models()]))
     return layout.child_log(replace(child, model=row.name).key)

@@ -11,15 +11,18 @@ from pathlib import Path
 import rich_click as click
 
 from blazar_budget import OVERHEAD_BYTES
+from blazar_cli.catalogue import row_named
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.directory_rows import describe_directory, holds_safetensors
 from blazar_cli.errors import ApiRefused, CliError
 from blazar_cli.local import here, local_daemon, store_for_changes
 from blazar_cli.output import Column, human_bytes, human_count, show_facts, show_json, show_table
 from blazar_cli.overlay_words import overlay_facts, part_of
+from blazar_cli.own_settings import settings_to_show_by
 from blazar_cli.plain_rows import as_plain
 from blazar_cli.registration import describe_model, find_doubt
 from blazar_cli.scanning import find_model_files, is_registered, known_directories
+from blazar_cli.served_templates import as_served
 from blazar_cli.weights import delete_weights, files_of
 from blazar_routing.errors import LaneError, ModelNotFound
 from blazar_store.errors import StoreError
@@ -118,9 +121,10 @@ def _next_step(row: ModelRow, *, has_engine: bool) -> str:
 @json_option
 def list_models(*, as_json: bool) -> None:
     """List the models, newest first."""
-    _, layout = here()
+    directories, layout = here()
+    settings = settings_to_show_by(directories.config_file)
     with Store(layout) as store:
-        rows = store.list_models()
+        rows = [as_served(row, settings) for row in store.list_models()]
     if as_json:
         show_json([as_plain(row) for row in rows])
         return
@@ -153,9 +157,10 @@ def list_models(*, as_json: bool) -> None:
 @json_option
 def show(*, name: str, part: str | None, as_json: bool) -> None:
     """Show what is known of a model."""
-    _, layout = here()
+    directories, layout = here()
+    settings = settings_to_show_by(directories.config_file)
     with Store(layout) as store:
-        row = _required(store, name)
+        row = as_served(row_named(store, settings, name) or _required(store, name), settings)
         moved = next((pin for pin in store.list_lane_pins() if pin.model == row.name), None)
     if as_json:
         show_json(as_plain(row) | ({} if moved is None else {"lane_pin": asdict(moved)}))

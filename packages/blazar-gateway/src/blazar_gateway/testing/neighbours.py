@@ -40,6 +40,7 @@ _CARD = ModelCard(
     parameters=134_515_008,
     quantization="Q4_1",
     context_length=8192,
+    capabilities=("completion", "tools"),
 )
 
 
