@@ -19,7 +19,7 @@ async def test_an_explicit_context_is_passed_on_and_one_for_all_models_means_at_
     house.model()
     house.configure(models={"tiny": {"ctx": 2048}})
     assert (await house.host.explain("tiny")).ctx_tokens == 2048
-    house.configure(defaults={"ctx": 100_000})
+    house.configure(models={"tiny": {}}, defaults={"ctx": 100_000})
     profile = await house.host.explain("tiny")
     assert profile.ctx_tokens == 4096
     assert "trained for" in " ".join(profile.warnings)
