@@ -101,6 +101,15 @@ def test_a_file_next_to_the_modelfile_is_a_source_too(user: User) -> None:
     assert "vision" in made.capabilities
 
 
+def test_a_directory_of_the_name_does_not_keep_a_source_from_being_pulled(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    (user.root / "org" / "repo").mkdir(parents=True)
+    done = user.blazar("create", "n", "-f", write(user, "FROM org/repo\n"))
+    assert "does not list org/repo" in done.err
+
+
 def test_from_on_the_command_line_beats_the_modelfile(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.add_model("base")
     user.add_model("other")

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from blazar_cli.modelfile.parameters import PARAMETERS, Effect, check_parameters
+from blazar_cli.modelfile.parameters import PARAMETERS, Effect, check_parameters, check_value
 from blazar_cli.modelfile.parsing import BadModelfile, decode_modelfile, parse_modelfile
 from blazar_cli.modelfile.recipe import Recipe, recipe_of, write_modelfile
 from blazar_gateway.dialects.ollama.options import translate_options
 from blazar_routing.errors import InvalidRequest
 from blazar_store.overlays import LOAD_PARAMETERS
+from blazar_store.settings_request import RequestParameters
 from blazar_store.testing import make_model
 from blazar_store.types import RowOverlay
 
@@ -96,6 +98,9 @@ def test_values(line: str, value: str) -> None:
         pytest.param("PARAMETER mirostat 7", 1, "from 0 to 2", id="a version there is not"),
         pytest.param("PARAMETER num_predict -3", 1, "from -2 to 16777216", id="below"),
         pytest.param("PARAMETER temperature nan", 1, "temperature is 'nan'", id="not a number"),
+        pytest.param("PARAMETER top_p 1.5", 1, "top_p is '1.5'; it must be a number from 0 to 1.", id="no share"),
+        pytest.param("PARAMETER temperature -1", 1, "a number from 0 to 10", id="below nothing"),
+        pytest.param("PARAMETER presence_penalty 11", 1, "a number from -10 to 10", id="too strict"),
         pytest.param("PARAMETER use_mmap yes", 1, "true or false", id="no truth value"),
         pytest.param("PARAMETER temprature 1", 1, "unknown parameter 'temprature'. Did you mean 'temp", id="misspelt"),
         pytest.param("PARAMETER seed 1\n\nPARAMETER seed 2", 3, "the first is in line 1", id="twice"),
@@ -125,6 +130,25 @@ def test_what_is_no_text_is_refused(data: bytes, line: int) -> None:
     with pytest.raises(BadModelfile) as caught:
         decode_modelfile(data)
     assert caught.value.line == line
+
+
+def test_a_file_that_is_too_long_is_told_the_limit() -> None:
+    with pytest.raises(BadModelfile, match="has 5000000 bytes, and a Modelfile has 4194304 at most"):
+        decode_modelfile(b"F" * 5_000_000)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in PARAMETERS.items() if one.kind is float and one.effect is Effect.REQUEST]
+)
+def test_what_config_refuses_as_a_parameter_a_modelfile_refuses_too(name: str) -> None:
+    for value in (-10.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 10.0, 10.5, 100.0, 100.5):
+        try:
+            RequestParameters.model_validate({name: value})
+        except ValidationError:
+            with pytest.raises(InvalidRequest, match=f"{name} is .* a number from "):
+                check_value(name, value)
+        else:
+            assert check_value(name, value) == value
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -80,7 +80,7 @@ def _read(file: Path) -> Recipe:
 def _with_source_here(recipe: Recipe, layout: Layout, base: Path) -> Recipe:
     """Return a recipe whose source is on this machine: a name of the hub or the catalogue is pulled first."""
     source = recipe.source
-    if source.startswith((".", "/", "~")) or (base / source).exists():
+    if source.startswith((".", "/", "~")) or (base / source).is_file():
         return recipe
     with Store(layout) as store:
         known = store.find_model(source) is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from blazar_routing.errors import InvalidRequest
+from blazar_store.settings_request import RequestParameters
 
 
 class Effect(StrEnum):
@@ -38,9 +39,17 @@ class Parameter:
 _LOADS = "the engine's own default holds; `extra_args` of the model in config.toml changes it"
 _GONE = "today's engines do not have it"
 
+
+def _sampling(name: str) -> Parameter:
+    """Return a sampling parameter with the range that it has in config.toml."""
+    bounds = RequestParameters.model_fields[name].metadata
+    lowest, highest = (next(getattr(one, end) for one in bounds if hasattr(one, end)) for end in ("ge", "le"))
+    return Parameter(float, Effect.REQUEST, lowest=lowest, highest=highest)
+
+
 PARAMETERS: Mapping[str, Parameter] = {
     **{
-        name: Parameter(float, Effect.REQUEST)
+        name: _sampling(name)
         for name in (
             "temperature", "top_p", "min_p", "typical_p", "repeat_penalty", "presence_penalty", "frequency_penalty",
             "mirostat_tau", "mirostat_eta",

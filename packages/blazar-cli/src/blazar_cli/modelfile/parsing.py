@@ -59,7 +59,11 @@ def decode_modelfile(data: bytes) -> str:
         BadModelfile: It is no text, or far too long for one.
     """
     if len(data) > _MOST_BYTES:
-        raise BadModelfile(1, f"the file has {len(data)} bytes; a Modelfile is a text that names the weights")
+        raise BadModelfile(
+            1,
+            f"the file has {len(data)} bytes, and a Modelfile has {_MOST_BYTES} at most: it is a text that names the "
+            "weights",
+        )
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         text = data.decode(encoding)
