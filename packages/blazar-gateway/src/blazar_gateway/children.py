@@ -11,11 +11,13 @@ from pathlib import Path
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.payload import BytesPayload
 from typing_extensions import override
 from yarl import URL
 
 from blazar_gateway.joined_reads import join_reads
 from blazar_gateway.ports import Endpoint, Lease
+from blazar_gateway.quick_sends import request_class
 
 KEEPALIVE_S = 3.0
 """Seconds an idle connection is kept; llama-server closes its end after 5 (``Keep-Alive: timeout=5``)."""
@@ -117,6 +119,7 @@ class Children:
 def _new_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
+        request_class=request_class(),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=_HEADERS,
@@ -125,8 +128,8 @@ def _new_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     )
 
 
-def _payload(body: bytes) -> bytes | io.BytesIO:
-    return body if len(body) < _LARGE_BODY_BYTES else io.BytesIO(body)
+def _payload(body: bytes) -> BytesPayload | io.BytesIO:
+    return BytesPayload(body) if len(body) < _LARGE_BODY_BYTES else io.BytesIO(body)
 
 
 def _nothing_received(error: aiohttp.ClientError) -> bool:
