@@ -55,7 +55,7 @@ class ChildCall:
         self._gateway.traffic.child_calls -= 1
         if self._borrowed.lease.drain_s and not self.answer.content.at_eof():
             self._borrowed.abandon(_there(self.answer))
-        else:
+        elif not self.answer.closed:
             self.answer.close()
 
     async def _post(self) -> aiohttp.ClientResponse:
@@ -95,7 +95,7 @@ class ChildCall:
         while data := await self.read():
             pieces.append(data)
             size += len(data)
-            if limit_bytes is not None and size >= limit_bytes:
+            if (limit_bytes is not None and size >= limit_bytes) or self.answer.content.at_eof():
                 break
         return b"".join(pieces)
 

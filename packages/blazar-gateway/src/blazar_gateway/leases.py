@@ -35,10 +35,12 @@ class Borrowed:
     """
 
     __slots__ = (
+        "_cancels",
         "_gateway",
+        "_handler",
         "_held",
         "_left",
-        "_scope",
+        "_struck",
         "_task",
         "_ticket",
         "_timer",
@@ -53,7 +55,9 @@ class Borrowed:
     def __init__(self, gateway: Gateway, ticket: Ticket) -> None:
         self._gateway = gateway
         self._ticket = ticket
-        self._scope = asyncio.timeout(None)
+        self._handler: asyncio.Task[object] | None = None
+        self._cancels = 0
+        self._struck = False
         self._verdict: LaneError | ChildStalled | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -75,7 +79,9 @@ class Borrowed:
         # Nothing below suspends, so the lease cannot be lost between here and __aexit__.
         traffic.leases += 1
         self._held = True
-        await self._scope.__aenter__()
+        self._handler = handler = asyncio.current_task()
+        assert handler is not None
+        self._cancels = handler.cancelling()
         self.lease.on_revoke(self._interrupt)
         self._rearm()
         return self
@@ -88,16 +94,16 @@ class Borrowed:
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
-        try:
-            await self._scope.__aexit__(kind, error, trace)
-        except TimeoutError:
-            if self._verdict is None:
-                raise
+        interrupted = self._struck and self._take_back_cancel() and kind is asyncio.CancelledError
+        if kind is None and self._verdict is None:
+            self.lease.answered()
+        self._give_back()
+        if interrupted and self._verdict is not None:
             raise self._verdict from None
-        finally:
-            if kind is None and self._verdict is None:
-                self.lease.answered()
-            self._give_back()
+
+    def _take_back_cancel(self) -> bool:
+        """Return whether nobody but this has cancelled the handler; as :func:`asyncio.timeout` decides it."""
+        return self._handler is not None and self._handler.uncancel() <= self._cancels
 
     def abandon(self, answer: Awaitable[aiohttp.ClientResponse]) -> None:
         """Have the rest of an answer read and thrown away when this ends, unless the child is stopped."""
@@ -118,7 +124,13 @@ class Borrowed:
     def _interrupt(self, verdict: LaneError | ChildStalled) -> None:
         if self._held and self._verdict is None:
             self._verdict = verdict
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            # Not from within whoever revokes: it may be the handler itself.
+            asyncio.get_running_loop().call_soon(self._strike)
+
+    def _strike(self) -> None:
+        if self._held and self._handler is not None:
+            self._struck = True
+            self._handler.cancel()
 
     def _rearm(self) -> None:
         limit_s = self._gateway.settings().child_header_timeout_secs
