@@ -4,12 +4,16 @@ from collections.abc import Mapping
 
 import orjson
 from aiohttp import web
+from multidict import istr
 
 from blazar_gateway.event_stream import write_to_the_end
 from blazar_gateway.ports import Lease
 
 _LARGE_BYTES = 64 << 10
 """What a transport buffers before it makes its writer wait; a smaller answer leaves within this turn of the loop."""
+
+
+_QUEUE_MS, _LOAD_MS, _CACHE = istr("x-blazar-queue-ms"), istr("x-blazar-load-ms"), istr("x-blazar-cache")
 
 
 def json_answer(value: object, *, status: int = 200) -> web.Response:
@@ -20,9 +24,9 @@ def json_answer(value: object, *, status: int = 200) -> web.Response:
 def timing_headers(lease: Lease) -> dict[str, str]:
     """Return what a lease's wait is told as."""
     return {
-        "x-blazar-queue-ms": str(round(lease.queue_s * 1000)),
-        "x-blazar-load-ms": str(round(lease.load_s * 1000)),
-        "x-blazar-cache": "bypass",
+        _QUEUE_MS: str(round(lease.queue_s * 1000)),
+        _LOAD_MS: str(round(lease.load_s * 1000)),
+        _CACHE: "bypass",
     }
 
 

@@ -10,9 +10,10 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import hdrs, web
+from multidict import istr
 
 from blazar_gateway.access.admission import Admission
 from blazar_gateway.access.policy import FREE, KEYS, MANAGING, plain_path
@@ -58,6 +59,9 @@ _EXPOSED = (
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
     "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens"
 )
+
+_X_REQUEST_ID, _X_BLAZAR_REQUEST_ID = istr("x-request-id"), istr("x-blazar-request-id")
+_X_API_KEY = istr("x-api-key")
 
 _ids = itertools.count()
 _id_prefix = f"req_{os.urandom(5).hex()}"
@@ -154,7 +158,7 @@ def _route_of(request: web.Request) -> str:
 
 def _secret_of(request: web.Request) -> str:
     headers = request.headers
-    every = {name: headers.getall(name, ()) for name in (hdrs.AUTHORIZATION, "x-api-key")}
+    every: dict[str, Sequence[str]] = {name: headers.getall(name, ()) for name in (hdrs.AUTHORIZATION, _X_API_KEY)}
     return carried_secret(headers, every=every)
 
 
@@ -200,7 +204,7 @@ async def mark_answer(request: web.Request, response: web.StreamResponse) -> Non
         headers.update(rate_headers(dialect_of(request.path, request.headers), standings, now=now))
     request_id = request.get(REQUEST_ID)
     if request_id is not None:
-        headers["x-request-id"] = headers["x-blazar-request-id"] = request_id
+        headers[_X_REQUEST_ID] = headers[_X_BLAZAR_REQUEST_ID] = request_id
         if "anthropic-version" in request.headers or request.path.startswith("/v1/messages"):
             headers["request-id"] = request_id
     by_page = hdrs.ORIGIN in request.headers

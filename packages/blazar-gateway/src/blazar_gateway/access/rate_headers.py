@@ -3,8 +3,20 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from multidict import istr
+
 from blazar_gateway.access.quotas import Standing
 from blazar_gateway.error_responses import Dialect
+
+_UNITS = ("requests", "tokens")
+_OPENAI = {
+    unit: tuple(istr(f"x-ratelimit-{what}-{unit}") for what in ("limit", "remaining", "reset")) for unit in _UNITS
+}
+_ANTHROPIC = {
+    unit: tuple(istr(f"anthropic-ratelimit-{unit}-{what}") for what in ("limit", "remaining", "reset"))
+    for unit in _UNITS
+}
+"""Limit, remaining and reset. Spelled once: a mapping of headers need not fold their case at every answer."""
 
 
 def rate_headers(dialect: Dialect, standings: Mapping[str, Standing], *, now: float) -> dict[str, str]:
@@ -21,11 +33,12 @@ def rate_headers(dialect: Dialect, standings: Mapping[str, Standing], *, now: fl
     for unit, standing in standings.items():
         if dialect is Dialect.ANTHROPIC:
             reset = datetime.fromtimestamp(now, UTC).replace(microsecond=0) + timedelta(seconds=standing.reset_s)
-            headers[f"anthropic-ratelimit-{unit}-limit"] = str(standing.limit)
-            headers[f"anthropic-ratelimit-{unit}-remaining"] = str(standing.remaining)
-            headers[f"anthropic-ratelimit-{unit}-reset"] = reset.isoformat().replace("+00:00", "Z")
+            reset_text = reset.isoformat().replace("+00:00", "Z")
+            names = _ANTHROPIC[unit]
         else:
-            headers[f"x-ratelimit-limit-{unit}"] = str(standing.limit)
-            headers[f"x-ratelimit-remaining-{unit}"] = str(standing.remaining)
-            headers[f"x-ratelimit-reset-{unit}"] = f"{standing.reset_s}s"
+            reset_text = f"{standing.reset_s}s"
+            names = _OPENAI[unit]
+        headers[names[0]] = str(standing.limit)
+        headers[names[1]] = str(standing.remaining)
+        headers[names[2]] = reset_text
     return headers

@@ -26,8 +26,10 @@ def carried_secret(headers: Mapping[str, str], *, every: Mapping[str, Sequence[s
         KeyMissing: There is none.
         KeysConflict: There are two different ones.
     """
-    authorizations = (every or {}).get("Authorization") or _one(headers, "Authorization")
-    api_keys = (every or {}).get("x-api-key") or _one(headers, "x-api-key")
+    authorizations: Sequence[str] = (every or {}).get("Authorization") or _one(headers, "Authorization")
+    api_keys: Sequence[str] = (every or {}).get("x-api-key") or _one(headers, "x-api-key")
+    if len(authorizations) == 1 and not api_keys and (secret := _bearer(authorizations[0])):
+        return secret
     found = {_bearer(value) for value in authorizations} | {_bearer(value) for value in api_keys}
     found.discard("")
     if not found:

@@ -81,7 +81,7 @@ class EngineHost:
         self._dispatcher = Dispatcher(
             planner=self._planner,
             launcher=ChildLauncher(layout, transport=lambda: settings().child_transport, shelf=self._shelf),
-            limits=lambda: limits_of(settings()),
+            limits=_limits(settings),
             clock=clock,
             banking=Banking(self._shelf),
             replicas=self._replicas,
@@ -216,6 +216,20 @@ class EngineHost:
     def serving(self, tag: str) -> tuple[str, ...]:
         """Return the keys of the children that run on the engine build ``tag``."""
         return tuple(view.child for view in self.residents() if view.engine == tag and view.state != "failed")
+
+
+def _limits(settings: Callable[[], Settings]) -> Callable[[], Limits]:
+    """Return what gives the limits of the settings in force; they are asked for at each request, and change rarely."""
+    known = settings()
+    limits = limits_of(known)
+
+    def current() -> Limits:
+        nonlocal known, limits
+        if (now := settings()) is not known:
+            known, limits = now, limits_of(now)
+        return limits
+
+    return current
 
 
 def limits_of(settings: Settings) -> Limits:
