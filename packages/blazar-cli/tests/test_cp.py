@@ -121,3 +121,44 @@ def test_a_scan_does_not_take_a_second_name_for_another_model(user: User) -> Non
     user.ok("cp", "m", "n")
     assert user.json("models", "scan", user.data_dir)["added"] == []
     assert user.json("models", "scan", user.root)["added"] == []
+
+
+ALIASED = '[models."m"]\naliases = ["gpt-4o"]\n'
+
+
+def test_show_and_logs_know_an_alias_without_a_daemon(user: User) -> None:
+    user.add_model("m")
+    user.config_file.write_text(ALIASED)
+    assert user.json("models", "show", "gpt-4o")["name"] == "m"
+    log = Layout(user.data_dir).child_log("m")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("of the model\n")
+    assert user.ok("logs", "gpt-4o") == "of the model\n"
+
+
+def test_an_alias_is_no_name_for_a_new_row(user: User) -> None:
+    path = user.add_model("m")
+    user.config_file.write_text(ALIASED)
+    for arguments in (
+        ("cp", "m", "gpt-4o"),
+        ("create", "GPT-4o", "--from", "m"),
+        ("models", "add", str(path), "--name", "gpt-4o"),
+    ):
+        refused = user.blazar(*arguments)
+        assert refused.status != 0
+        assert "'gpt-4o' is an alias of 'm'" in refused.err
+    assert [known["name"] for known in user.json("list")] == ["m"]
+    user.config_file.write_text("")
+    user.ok("cp", "m", "gpt-4o")
+    # What is there already can be made anew, whatever the settings say since.
+    user.ok("create", "other", "--from", "m")
+    user.config_file.write_text('[models."m"]\naliases = ["other"]\n')
+    user.ok("create", "other", "--from", "m")
+
+
+def test_settings_that_cannot_be_used_do_not_keep_anybody_from_looking(user: User) -> None:
+    user.add_model("m")
+    user.config_file.write_text("slot = 3\n")
+    shown = user.blazar("models", "show", "m")
+    assert shown.status == 0
+    assert "left out of account" in shown.err

@@ -66,6 +66,12 @@ TEXTS: list[tuple[StoreError, str, str]] = [
         "or remove the old row with `blazar models rm`.",
     ),
     (
+        NameTaken(what="model", name="GPT-4o", existing="gpt-4o", alias_of="qwen"),
+        "name-taken",
+        "the model name 'GPT-4o' is taken already: 'gpt-4o' is an alias of 'qwen'. Choose another name, "
+        'or take the alias out of [models."qwen"] in config.toml.',
+    ),
+    (
         NameTaken(what="engine", name="b1", existing="b1"),
         "name-taken",
         "the engine name 'b1' is taken already. Remove the old one first with `blazar engine rm`.",

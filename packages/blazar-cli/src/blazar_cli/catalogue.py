@@ -13,6 +13,7 @@ from blazar_cli.served_templates import as_served
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.request_rules import NO_RULES, RequestRules
 from blazar_store.catalogue import ModelIndex
+from blazar_store.errors import NameTaken
 from blazar_store.names import NameTable, fold_name, near_names
 from blazar_store.overlays import load_defaults
 from blazar_store.settings import Settings
@@ -82,6 +83,15 @@ class LiveCatalogue:
             return self._cards.get(model)
         return card
 
+    def check_free(self, name: str) -> None:
+        """Return if a row of this name is there, or a new one may have it.
+
+        Raises:
+            NameTaken: It is an alias.
+        """
+        if self._index.find(name) is None:
+            check_no_alias(self._settings, name)
+
     def near(self, name: str) -> tuple[str, ...]:
         """Return up to three names that resemble ``name``."""
         return near_names(name, (*self._cards, *self._aliases))
@@ -135,6 +145,18 @@ def usable_aliases(settings: Settings, rows: ModelIndex) -> tuple[dict[str, str]
         elif meant is not None:
             found[alias] = meant
     return found, tuple(conflicts)
+
+
+def check_no_alias(settings: Settings, name: str) -> None:
+    """Return if a new row may have the name: an alias of that name would mean nothing from then on.
+
+    Raises:
+        NameTaken: The settings give it to another model.
+    """
+    folded = fold_name(name)
+    for alias, model in settings.aliases().items():
+        if fold_name(alias) == folded:
+            raise NameTaken(what="model", name=name, existing=alias, alias_of=model)
 
 
 def row_named(store: Store, settings: Settings, name: str) -> ModelRow | None:

@@ -61,6 +61,7 @@ class LiveRows:
 
     async def copy(self, source: str, destination: str) -> None:
         """Give a row a second name."""
+        self._check_free(destination)
         await self._change(lambda: copy_row(self._layout, source, destination))
 
     async def create(self, overlay: Overlay) -> None:
@@ -71,6 +72,7 @@ class LiveRows:
                 "the model from that.",
                 param="quantize",
             )
+        self._check_free(overlay.name)
         await self._change(lambda: _create(self._layout, self._uploads, overlay))
 
     def has_blob(self, digest: str) -> bool:
@@ -80,6 +82,12 @@ class LiveRows:
     async def add_blob(self, digest: str, pieces: AsyncIterator[bytes]) -> None:
         """Take an uploaded file, for a later create."""
         await self._uploads.add(digest, pieces)
+
+    def _check_free(self, name: str) -> None:
+        try:
+            self._catalogue.check_free(name)
+        except NameTaken as error:
+            raise InvalidRequest(str(error)) from error
 
     async def _change(self, change: Callable[[], T]) -> T:
         try:

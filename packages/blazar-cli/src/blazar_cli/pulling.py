@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from blazar_budget import Launch, Memory
 from blazar_budget.probe import probe_memory
+from blazar_cli.catalogue import check_no_alias
 from blazar_cli.directory_rows import describe_components, describe_directory
 from blazar_cli.errors import CliError
 from blazar_cli.registration import describe_model
@@ -73,7 +74,7 @@ async def pull_and_register(
         plan = await puller.plan(reference)
         telling.planned(plan)
         pulled = await puller.pull(plan, telling.progress)
-    return await asyncio.to_thread(register_pulled, layout, pulled)
+    return await asyncio.to_thread(register_pulled, layout, settings(), pulled)
 
 
 def _describe(pulled: Pulled) -> ModelRow:
@@ -94,7 +95,7 @@ def _digest_of(pulled: Pulled) -> str:
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
-def register_pulled(layout: Layout, pulled: Pulled) -> ModelRow:
+def register_pulled(layout: Layout, settings: Settings, pulled: Pulled) -> ModelRow:
     """Make files that were pulled a row, or renew the row that they have. Blocks.
 
     Raises:
@@ -108,6 +109,7 @@ def register_pulled(layout: Layout, pulled: Pulled) -> ModelRow:
             rows = store.list_models()
             known = next((one for one in rows if one.path == row.path and pulled.plan.name in {None, one.name}), None)
             if known is None:
+                check_no_alias(settings, row.name)
                 store.add_model(row)
             else:
                 row = replace(row, name=known.name, engine=known.engine, added_at=known.added_at)

@@ -20,6 +20,7 @@ from blazar_gateway.preflight import check_fits
 from blazar_gateway.tickets import make_call_ticket, make_ticket
 from blazar_gateway.truncation import truncated
 from blazar_gateway.vectors import cut
+from blazar_routing.errors import InvalidRequest
 from blazar_routing.instances import Role
 
 _PATH = "/v1/embeddings"
@@ -93,6 +94,21 @@ async def embed(
         vectors, tokens = await _compute(gateway, borrowed, card.name, inputs)
         count_tokens(request, card.name, prompt=tokens, completion=0)
         return Embedded([cut(vector, dimensions) for vector in vectors], tokens, borrowed.lease)
+
+
+def check_no_late_chunking(body: JsonObject) -> None:
+    """Return unless a body asks for vectors of parts of one text that are computed together.
+
+    Raises:
+        InvalidRequest: It does. The engine hands out one vector for each input, pooled over all of it.
+    """
+    if body.get("late_chunking"):
+        raise InvalidRequest(
+            "late_chunking is not served: the engine returns one vector for each entry of `input`, made of all its "
+            "tokens, and none of a part that has seen the rest. Leave late_chunking out to have every entry embedded "
+            "by itself; writing the document's title or summary before each chunk keeps some of its context.",
+            param="late_chunking",
+        )
 
 
 async def load_for_vectors(request: web.Request, card: ModelCard, *, keep_alive: object) -> Lease:

@@ -25,7 +25,7 @@ def get_card(request: web.Request, name: str) -> ModelCard:
     if card is None:
         near = gateway.catalogue.near(name)
         if key is not None and key.models:
-            near = tuple(known for known in near if known in key.models)
+            near = tuple(known for known in near if _may_know(request, known))
         raise ModelNotFound(model=name[:300], near=near)
     return _admitted(request, card)
 
@@ -63,7 +63,7 @@ def cards_in_scope(request: web.Request) -> Sequence[ModelCard]:
     """Return the rows that a request may know of, newest first."""
     cards = request.app[GATEWAY].catalogue.cards()
     key = request.get(KEY)
-    return cards if key is None or not key.models else [card for card in cards if card.name in key.models]
+    return cards if key is None else [card for card in cards if key.may_use(card.name, card.aliases)]
 
 
 def listed(cards: Iterable[ModelCard]) -> tuple[ModelCard, ...]:
@@ -83,10 +83,15 @@ def _as_alias(card: ModelCard, alias: str) -> ModelCard:
     return replace(card, name=alias, aliases=(), alias_of=card.name)
 
 
+def _may_know(request: web.Request, name: str) -> bool:
+    card = request.app[GATEWAY].catalogue.find(name)
+    return card is not None and request[KEY].may_use(card.name, card.aliases)
+
+
 def _admitted(request: web.Request, card: ModelCard) -> ModelCard:
     key = request.get(KEY)
     if key is not None:
-        key.check_model(card.name)
+        key.check_model(card.name, card.aliases)
     if METERED in request:
         request.app[GATEWAY].admission.admit(key, card.name)
     return card

@@ -35,6 +35,7 @@ def test_an_empty_ring_is_an_open_gateway() -> None:
 
 def test_a_scoped_key_has_its_models_and_does_not_manage() -> None:
     ALICE.check_model("m1")
+    ALICE.check_model("behind", ("other", "m2"))
     with pytest.raises(ModelNotAllowed, match="'m1' or 'm2'"):
         ALICE.check_model("m3")
     assert not ALICE.is_admin

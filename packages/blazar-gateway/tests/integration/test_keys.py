@@ -353,3 +353,15 @@ async def test_responses_belong_to_their_key(host: ReadyHost) -> None:
         path = f"/v1/responses/{made.json['id']}"
         assert (await fetch(served.port, "GET", path, headers=bearer("bob-secret"))).status == 404
         assert (await fetch(served.port, "GET", path, headers=AS_ALICE)).status == 200
+
+
+async def test_a_key_for_an_alias_is_a_key_for_the_model_behind_it(host: ReadyHost) -> None:
+    rows = FixedCatalogue(card("m", aliases=("gpt-4o",)), card("other"))
+    async with serve(host, catalogue=rows, keys=[ADMIN, alice(models=("gpt-4o",))]) as served:
+        for model, status in (("gpt-4o", 200), ("m", 200), ("other", 403)):
+            answer = await fetch(
+                served.port, "POST", "/v1/chat/completions", {**CHAT, "model": model}, headers=AS_ALICE
+            )
+            assert answer.status == status
+        listed = (await fetch(served.port, "GET", "/v1/models", headers=AS_ALICE)).json["data"]
+    assert [entry["id"] for entry in listed] == ["m", "gpt-4o"]

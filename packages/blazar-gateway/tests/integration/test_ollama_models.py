@@ -292,3 +292,12 @@ async def test_the_wrong_kind_of_model_is_told_the_right_endpoint(
     assert answer.status == 400
     assert says in json.dumps(answer.json["error"])
     assert host.tickets == []
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/api/embed"])
+async def test_late_chunking_is_refused_and_never_passed_over(host: ReadyHost, path: str) -> None:
+    embedder = FixedCatalogue(card(capabilities=("embedding",)))
+    async with serve(host, catalogue=embedder) as served:
+        answer = await fetch(served.port, "POST", path, {"model": "m", "input": ["a", "b"], "late_chunking": True})
+    assert answer.status == 400
+    assert b"late_chunking is not served" in answer.body

@@ -100,14 +100,21 @@ class NameReserved(StoreError):
 
 
 class NameTaken(StoreError):
-    """A row of this name exists."""
+    """A row of this name exists, or an alias in the settings."""
 
     code = "name-taken"
 
-    def __init__(self, *, what: str, name: str, existing: str) -> None:
+    def __init__(self, *, what: str, name: str, existing: str, alias_of: str = "") -> None:
         self.what = what
         self.name = name
         self.existing = existing
+        self.alias_of = alias_of
+        if alias_of:
+            super().__init__(
+                f"the {what} name '{name}' is taken already: '{existing}' is an alias of '{alias_of}'. Choose another "
+                f'name, or take the alias out of [models."{alias_of}"] in config.toml.'
+            )
+            return
         clash = "is taken already" if existing == name else f"differs only in {_what_differs(name, existing)}"
         remedy = (
             "Choose another name, or remove the old row with `blazar models rm`."

@@ -2,10 +2,12 @@
 
 import rich_click as click
 
+from blazar_cli.catalogue import check_no_alias
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.copying import copy_row
 from blazar_cli.local import here, tell_daemon
 from blazar_cli.output import show_json
+from blazar_cli.own_settings import settings_to_show_by
 from blazar_cli.plain_rows import as_plain
 
 
@@ -20,7 +22,8 @@ def copy(*, source: str, destination: str, as_json: bool) -> None:
     impossible, both use the same files, which stay until the last of them is removed. Settings in config.toml belong
     to a name and are not copied.
     """
-    _, layout = here()
+    directories, layout = here()
+    check_no_alias(settings_to_show_by(directories.config_file), destination)
     layout.prepare()
     copied = copy_row(layout, source, destination)
     tell_daemon()

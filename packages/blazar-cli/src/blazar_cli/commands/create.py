@@ -6,6 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from blazar_cli.catalogue import check_no_alias
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.creating import create_row
 from blazar_cli.errors import ModelfileInvalid, PathMissing
@@ -13,6 +14,7 @@ from blazar_cli.local import here, local_daemon, tell_daemon
 from blazar_cli.modelfile.parsing import BadModelfile, decode_modelfile, parse_modelfile
 from blazar_cli.modelfile.recipe import Recipe, recipe_of
 from blazar_cli.output import show_json
+from blazar_cli.own_settings import settings_to_show_by
 from blazar_cli.plain_rows import as_plain
 from blazar_store.files import read_plain_file
 from blazar_store.layout import Layout
@@ -49,8 +51,11 @@ def create(*, name: str, source: str | None, file: Path | None, as_json: bool) -
     if source is not None:
         # What is typed here is meant from here; the Modelfile's own paths are meant from where it is.
         recipe = replace(recipe, source=_from_here(source))
-    _, layout = here()
+    directories, layout = here()
     layout.prepare()
+    with Store(layout) as store:
+        if store.find_model(name) is None:
+            check_no_alias(settings_to_show_by(directories.config_file), name)
     recipe = _with_source_here(recipe, layout, base)
     created = create_row(layout, name, recipe, base_dir=base)
     tell_daemon()

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import rich_click as click
 
+from blazar_cli.catalogue import check_no_alias
 from blazar_cli.commands.options import json_option
 from blazar_cli.errors import CliError, PathMissing
 from blazar_cli.local import here, tell_daemon
 from blazar_cli.ollama_store import StoredModel, overlay_of_stored, read_ollama_store
 from blazar_cli.output import show_json
+from blazar_cli.own_settings import settings_to_show_by
 from blazar_cli.registration import describe_model
 from blazar_routing.errors import LaneError
+from blazar_store.errors import NameTaken
 from blazar_store.layout import Layout, encode_name
 from blazar_store.names import form_of_name
+from blazar_store.settings import Settings
 from blazar_store.store import Store
 
 
@@ -35,9 +39,10 @@ def ollama(*, directory: Path | None, as_json: bool) -> None:
     store_dir = (directory or _default_store()).expanduser().absolute()
     if not (store_dir / "manifests").is_dir():
         raise PathMissing(path=store_dir / "manifests")
-    _, layout = here()
+    directories, layout = here()
     layout.prepare()
-    done = [_take(model, layout) for model in read_ollama_store(store_dir)]
+    settings = settings_to_show_by(directories.config_file)
+    done = [_take(model, layout, settings) for model in read_ollama_store(store_dir)]
     tell_daemon()
     if as_json:
         show_json(done)
@@ -55,12 +60,16 @@ def _default_store() -> Path:
     return Path(configured) if configured else Path.home() / ".ollama" / "models"
 
 
-def _take(model: StoredModel, layout: Layout) -> dict[str, str]:
+def _take(model: StoredModel, layout: Layout, settings: Settings) -> dict[str, str]:
     overlay, left_out = overlay_of_stored(model)
     facts = {"model": model.name, "outcome": "", "left_out": ", ".join(left_out)}
     with Store(layout) as store:
         if any(form_of_name(row.name) == form_of_name(model.name) for row in store.list_models()):
             return facts | {"outcome": "there already"}
+        try:
+            check_no_alias(settings, model.name)
+        except NameTaken as error:
+            return facts | {"outcome": f"left out: {error}"}
         target = layout.models_dir / "ollama" / f"{encode_name(model.name)}.gguf"
         weights, linked = _link(model.weights, target)
         projector, beside = model.projector, target.with_suffix(".mmproj.gguf")

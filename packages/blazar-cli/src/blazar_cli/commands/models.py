@@ -11,7 +11,7 @@ from pathlib import Path
 import rich_click as click
 
 from blazar_budget import OVERHEAD_BYTES
-from blazar_cli.catalogue import row_named
+from blazar_cli.catalogue import check_no_alias, row_named
 from blazar_cli.commands.options import complete_model, json_option
 from blazar_cli.directory_rows import describe_directory, holds_safetensors
 from blazar_cli.errors import ApiRefused, CliError
@@ -68,14 +68,16 @@ def add(*, path: Path, name: str | None, mmproj: Path | None, force: bool, as_js
     safetensors with their configuration. Nothing is moved or
     copied.
     """
-    _, layout = here()
+    directories, layout = here()
     if mmproj is None and holds_safetensors(path):
         row = describe_directory(path, name=name)
     else:
         row = describe_model(path, name=name, mmproj=mmproj, force=force)
+    settings = settings_to_show_by(directories.config_file)
     with store_for_changes(layout) as store:
         known = _same_file(store, row, named=name is not None)
         if known is None:
+            check_no_alias(settings, row.name)
             store.add_model(row)
         elif known.digest != row.digest or known.mmproj_path != row.mmproj_path:
             row = _renewed(row, known)
@@ -271,7 +273,8 @@ def scan(*, directory: Path | None, known: bool, as_json: bool) -> None:
         places += known_directories(os.environ, Path.home())
     if not places:
         raise click.UsageError("name a directory, or look in the known ones with --known.")
-    _, layout = here()
+    directories, layout = here()
+    settings = settings_to_show_by(directories.config_file)
     added, left_out = [], []
     with store_for_changes(layout) as store:
         for path, mmproj in (found for place in places for found in find_model_files(place)):
@@ -279,6 +282,7 @@ def scan(*, directory: Path | None, known: bool, as_json: bool) -> None:
                 continue
             try:
                 row = describe_model(path, mmproj=mmproj)
+                check_no_alias(settings, row.name)
                 store.add_model(row)
             except (CliError, LaneError, StoreError) as error:
                 left_out.append(str(error))

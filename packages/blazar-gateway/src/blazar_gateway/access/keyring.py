@@ -1,7 +1,7 @@
 """The keys there are, and which of them a secret opens."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from blazar_gateway.access.secrets import same_hash
@@ -46,17 +46,21 @@ class Key:
         """Whether it may manage keys and models: it is scoped to nothing."""
         return not self.models
 
-    def may_use(self, model: str) -> bool:
-        """Return whether the row is in its scope."""
-        return not self.models or model in self.models
+    def may_use(self, model: str, aliases: Sequence[str] = ()) -> bool:
+        """Return whether the row is in its scope, by its name or one of its aliases."""
+        return not self.models or any(name in self.models for name in (model, *aliases))
 
-    def check_model(self, model: str) -> None:
+    def check_model(self, model: str, aliases: Sequence[str] = ()) -> None:
         """Do nothing if the key may use the row.
+
+        Args:
+            model: The row's name.
+            aliases: Its further names.
 
         Raises:
             ModelNotAllowed: It may not.
         """
-        if not self.may_use(model):
+        if not self.may_use(model, aliases):
             raise ModelNotAllowed(key=self.name, model=model, models=self.models)
 
 

@@ -6,7 +6,7 @@ from blazar_gateway.answers import json_answer
 from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.json_objects import JsonObject, name_in
-from blazar_gateway.embedding_runs import embed
+from blazar_gateway.embedding_runs import check_no_late_chunking, embed
 from blazar_gateway.forms.openai import EMBEDDINGS
 from blazar_gateway.rows import get_card
 from blazar_gateway.vectors import as_base64
@@ -24,6 +24,7 @@ async def embeddings(request: web.Request) -> web.StreamResponse:
     encoding = body.get("encoding_format") or "float"
     if encoding not in ("float", "base64"):
         raise InvalidRequest(f"encoding_format is '{encoding}'; it must be float or base64.", param="encoding_format")
+    check_no_late_chunking(body)
     inputs = _inputs(body.get("input"))
     found = await embed(
         request,

@@ -48,7 +48,8 @@ async def ps(request: web.Request) -> web.StreamResponse:
     cards = {card.name: card for card in cards_in_scope(request)}
     residents = gateway.host.residents()
     if KEY in request:
-        residents = [resident for resident in residents if request[KEY].may_use(resident.model)]
+        # A model whose row has just gone is still there for those who were given it by name.
+        residents = [one for one in residents if one.model in cards or request[KEY].may_use(one.model)]
     return json_answer(listings.ps(residents, cards, now=time.time()))
 
 

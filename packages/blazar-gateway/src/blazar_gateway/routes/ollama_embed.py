@@ -9,8 +9,8 @@ from blazar_gateway.bodies import read_body
 from blazar_gateway.context import GATEWAY
 from blazar_gateway.dialects.json_objects import JsonObject, name_in
 from blazar_gateway.domains import check_embeds
+from blazar_gateway.embedding_runs import check_no_late_chunking, load_for_vectors
 from blazar_gateway.embedding_runs import embed as embed_inputs
-from blazar_gateway.embedding_runs import load_for_vectors
 from blazar_gateway.forms.ollama import EMBED, EMBEDDING
 from blazar_gateway.ports import ModelCard
 from blazar_gateway.rows import get_card
@@ -24,6 +24,7 @@ async def embed(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     raw = await read_body(request, limit_bytes=gateway.max_body_bytes)
     body = EMBED.parse(raw)
+    check_no_late_chunking(body)
     card = _card(request, body)
     inputs = _inputs(body.get("input"))
     truncate = body.get("truncate")
