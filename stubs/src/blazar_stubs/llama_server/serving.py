@@ -80,15 +80,16 @@ class Process:
             self._reactor.stop()
             return
         self._server.model = model
+        # Before anything says so: whoever has seen that it is ready may stop it at once.
+        if not self._playbook.knobs.get("ignore_sigterm", False):
+            signal.set_wakeup_fd(self._reactor.wakeup_fd, warn_on_full_buffer=False)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._signalled)
         self._console.server("llama_server", "model loaded")
         self._console.server("llama_server", f"listening on {self._address}")
         self._console.server("update_slots", "all slots are idle", verbosity=4)
         self._recorder.event("ready", address=self._address)
         model.engine.watch_idleness()
-        if not self._playbook.knobs.get("ignore_sigterm", False):
-            signal.set_wakeup_fd(self._reactor.wakeup_fd, warn_on_full_buffer=False)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, self._signalled)
 
     # connections ------------------------------------------------------------------------------------------
 
