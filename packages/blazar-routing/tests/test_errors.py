@@ -133,3 +133,17 @@ def test_an_error_says_when_to_come_back() -> None:
     assert errors.BreakerOpen(model="m", crashes=3, wait_s=0.2).retry_after_s == 1
     assert errors.QueueFull(model="m", waiting=1, retry_after_s=7).retry_after_s == 7
     assert errors.InvalidRequest("no").retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.LoadTimeout(model="m", seconds=1, child="m@embed"),
+        errors.EngineCrashed(model="m", how="signal 9", child="m@embed"),
+        errors.EngineUnreachable(model="m", reason="reset", child="m@embed"),
+        errors.BreakerOpen(model="m", crashes=3, wait_s=1, child="m@embed"),
+    ],
+)
+def test_the_log_that_is_named_is_the_childs_own(error: errors.LaneError) -> None:
+    assert "`blazar logs m@embed`" in str(error)
+    assert "model 'm'" in str(error)

@@ -113,7 +113,8 @@ class ChildCall:
         body = await self.read_all(limit_bytes=_MAX_ERROR_BYTES)
         if status == 401:
             reason = "it does not take the daemon's own key"
-            raise EngineUnreachable(model=self._borrowed.lease.model, reason=reason)
+            lease = self._borrowed.lease
+            raise EngineUnreachable(model=lease.model, reason=reason, child=lease.child)
         wire = engine_errors.from_answer(status if status >= 400 else 502, body)
         needed, ctx = wire.extra.get("n_prompt_tokens"), wire.extra.get("n_ctx")
         if wire.code == "context_length_exceeded" and isinstance(needed, int) and isinstance(ctx, int):

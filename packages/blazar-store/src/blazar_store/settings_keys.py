@@ -81,7 +81,8 @@ class KeyEntry(BaseModel):
         default=None, examples=["0" * 64], description="The SHA-256 of the secret, as `blazar keys add` writes it."
     )
     models: ModelNames = Field(
-        default=(), description="The models it may use; empty means all of them, and the right to manage."
+        default=(),
+        description="The models it may use, by name or alias; empty means all of them, and the right to manage.",
     )
     rpm: int | None = Field(default=None, examples=[60], ge=0, le=MOST, description="Requests per minute.")
     tpm: int | None = Field(default=None, examples=[100_000], ge=0, le=MOST, description="Tokens per minute.")

@@ -113,7 +113,10 @@ class RequestSettings(Table):
     default: RequestParameters = Field(default=RequestParameters(), description="Used where a request does not say.")
     force: RequestParameters = Field(default=RequestParameters(), description="Used whatever a request says.")
     strip: Names = Field(
-        default=(), examples=[["logit_bias"]], description="Parameters that are taken out of every request."
+        default=(),
+        examples=[["logit_bias"]],
+        description="Parameters that are taken out of every request. All three are about writing text: calls for "
+        "embeddings and reranking know none of these parameters and stay as they are.",
     )
 
     @model_validator(mode="after")

@@ -151,14 +151,15 @@ class LoadTimeout(LaneError):
     code = "load-timeout"
     retry_after_s = 30
 
-    def __init__(self, *, model: str, seconds: float, tail: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, model: str, seconds: float, tail: tuple[str, ...] = (), child: str = "") -> None:
         self.model = model
+        self.child = child or model
         self.seconds = seconds
         self.tail = tail
         super().__init__(
             f"model '{model}' was not ready within {seconds:g} s and was stopped. "
             f"Raise `load_timeout_secs` under [models.{in_toml(model)}] if the disk is slow, "
-            f"or look at `blazar logs {in_shell(model)}`.{indented_tail(tail)}"
+            f"or look at `blazar logs {in_shell(self.child)}`.{indented_tail(tail)}"
         )
 
 
@@ -168,13 +169,14 @@ class EngineCrashed(LaneError):
     code = "engine-crashed"
     retry_after_s = 1
 
-    def __init__(self, *, model: str, how: str, tail: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, model: str, how: str, tail: tuple[str, ...] = (), child: str = "") -> None:
         self.model = model
+        self.child = child or model
         self.how = how
         self.tail = tail
         super().__init__(
             f"the engine of model '{model}' died while answering ({how}); the answer is incomplete. "
-            f"Send the request again; if it happens again, look at `blazar logs {in_shell(model)}`."
+            f"Send the request again; if it happens again, look at `blazar logs {in_shell(self.child)}`."
             f"{indented_tail(tail)}"
         )
 
@@ -185,12 +187,13 @@ class EngineUnreachable(LaneError):
     code = "engine-unreachable"
     retry_after_s = 1
 
-    def __init__(self, *, model: str, reason: str) -> None:
+    def __init__(self, *, model: str, reason: str, child: str = "") -> None:
         self.model = model
+        self.child = child or model
         self.reason = reason
         super().__init__(
             f"the connection to the engine of model '{model}' broke: {reason}; the answer is incomplete. "
-            f"Send the request again; if it happens again, look at `blazar logs {in_shell(model)}`."
+            f"Send the request again; if it happens again, look at `blazar logs {in_shell(self.child)}`."
         )
 
 
@@ -214,14 +217,15 @@ class BreakerOpen(LaneError):
 
     code = "breaker-open"
 
-    def __init__(self, *, model: str, crashes: int, wait_s: float, tail: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, model: str, crashes: int, wait_s: float, tail: tuple[str, ...] = (), child: str = "") -> None:
         self.model = model
+        self.child = child or model
         self.crashes = crashes
         self.wait_s = wait_s
         self.tail = tail
         self.retry_after_s = max(1, round(wait_s))
         super().__init__(
             f"the engine of model '{model}' died {crashes} times in a row; the next start is tried in "
-            f"{self.retry_after_s} s. Look at `blazar logs {in_shell(model)}`, or start it at once with "
+            f"{self.retry_after_s} s. Look at `blazar logs {in_shell(self.child)}`, or start it at once with "
             f"`blazar stop {in_shell(model)}` and a new request.{indented_tail(tail)}"
         )

@@ -67,5 +67,9 @@ class Breakers:
         history = self._histories.get(key)
         if history is not None and now_s < history.open_until_s:
             raise BreakerOpen(
-                model=model, crashes=history.crashes, wait_s=history.open_until_s - now_s, tail=history.tail
+                model=model,
+                crashes=history.crashes,
+                wait_s=history.open_until_s - now_s,
+                tail=history.tail,
+                child=key,
             )

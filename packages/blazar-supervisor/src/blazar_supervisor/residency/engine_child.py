@@ -44,6 +44,7 @@ class EngineChild:
     """Fits :class:`blazar_supervisor.residency.ports.Child`.
 
     Args:
+        key: The instance's, under which its log is found.
         profile: What it was started from.
         process: The running process.
         adapter: Its engine kind.
@@ -58,6 +59,7 @@ class EngineChild:
     def __init__(
         self,
         *,
+        key: str,
         profile: Profile,
         process: EngineProcess,
         adapter: EngineAdapter,
@@ -70,6 +72,7 @@ class EngineChild:
     ) -> None:
         self.endpoint = endpoint
         self.headers = headers
+        self._key = key
         self._profile = profile
         self._process = process
         self._adapter = adapter
@@ -216,7 +219,7 @@ class EngineChild:
             return self._start_failure()
         tail = self._adapter.telling(self._log.tail())
         how = describe_exit(self._process.returncode)
-        error = EngineCrashed(model=self._profile.model, how=how, tail=tail)
+        error = EngineCrashed(model=self._profile.model, how=how, tail=tail, child=self._key)
         return StartFailed(error, cause=Cause.ABORTED, died=True, tail=tail)
 
     async def stop(self, *, grace_s: float, hurry: asyncio.Event) -> None:
@@ -238,7 +241,7 @@ class EngineChild:
 
     def _not_in_time(self) -> StartFailed:
         tail = self._adapter.telling(self._log.tail())
-        error = LoadTimeout(model=self._profile.model, seconds=self._load_timeout_s, tail=tail)
+        error = LoadTimeout(model=self._profile.model, seconds=self._load_timeout_s, tail=tail, child=self._key)
         return StartFailed(error, cause=Cause.OTHER, died=False, tail=tail)
 
 

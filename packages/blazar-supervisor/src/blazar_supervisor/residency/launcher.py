@@ -65,6 +65,7 @@ class ChildLauncher:
                 _spawn_error(error, profile.model, profile.engine, profile.program), cause=Cause.OTHER, died=False
             ) from error
         child = EngineChild(
+            key=key,
             profile=profile,
             process=process,
             adapter=adapter,

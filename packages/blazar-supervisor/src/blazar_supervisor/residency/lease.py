@@ -101,7 +101,7 @@ class SlotLease:
         if child is not None and child.exited.is_set():
             return child.death().error
         reason = "it was closed" if cause is None or not str(cause) else str(cause)
-        return EngineUnreachable(model=self.model, reason=reason)
+        return EngineUnreachable(model=self.model, reason=reason, child=self.child)
 
     def _revocation(self) -> LaneError | None:
         return self._revoked
