@@ -28,6 +28,17 @@ def test_records_go_to_the_file_and_to_standard_error(tmp_path: Path, capsys: py
     assert capsys.readouterr().err == line
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_said_once_and_not_with_tracebacks(capsys: pytest.CaptureFixture[str]) -> None:
+    with daemon_logging(Path("/dev/full"), level="info"):
+        for number in range(3):
+            logging.getLogger("blazar.test").info("line %d", number)
+    err = capsys.readouterr().err
+    assert err.count("/dev/full cannot be written, and may lack lines until it can: ") == 1
+    assert "Traceback" not in err
+    assert [err.count(f"line {number}\n") for number in range(3)] == [1, 1, 1]
+
+
 def test_a_launcher_that_already_writes_into_the_file_gets_each_line_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

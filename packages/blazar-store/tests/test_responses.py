@@ -130,3 +130,15 @@ async def test_the_thread_does_the_same_without_blocking(tmp_path: Path, clock: 
     finally:
         thread.close()
         thread.close()
+
+
+async def test_no_room_on_disk_is_an_error_of_the_system(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "responses.db"
+    thread = ResponseThread(path, cap_bytes=2_000_000, retention_s=60, now=clock)
+    try:
+        thread._file._connection.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(OSError, match=r"responses\.db: .* full"):
+            await thread.put("a", kept("resp_1", "x" * 400_000))
+        assert await thread.get("a", "resp_1") is None
+    finally:
+        thread.close()

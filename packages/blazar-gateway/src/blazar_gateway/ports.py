@@ -535,7 +535,11 @@ class ResponseMemory(Protocol):
     """
 
     async def put(self, key: str, kept: KeptResponse) -> None:
-        """Remember a response of ``key`` (``""`` on an open gateway), in the place of one with the same id."""
+        """Remember a response of ``key`` (``""`` on an open gateway), in the place of one with the same id.
+
+        Raises:
+            OSError: It cannot be kept: the disk is full.
+        """
 
     async def get(self, key: str, response_id: str) -> KeptResponse | None:
         """Return a response of ``key``, or ``None``."""

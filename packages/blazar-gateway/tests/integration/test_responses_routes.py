@@ -21,6 +21,7 @@ from blazar_gateway.testing import (
 from blazar_gateway.testing.memory import MemoryInProcess, check_memory, kept_response
 from blazar_gateway.testing.transcripts import named_events, response_items
 from blazar_routing.errors import EngineCrashed
+from blazar_store.types import KeptResponse
 
 ASK = {"model": "m", "input": "hi"}
 STREAM = {**ASK, "stream": True}
@@ -330,3 +331,18 @@ async def test_the_oldest_are_forgotten_when_room_or_time_is_up() -> None:
     now = 11.0
     assert list(await memory.list("")) == []
     assert await memory.get("", "resp_4") is None
+
+
+class FullMemory(MemoryInProcess):
+    """Memory on a disk without room."""
+
+    async def put(self, key: str, kept: KeptResponse) -> None:
+        raise OSError(f"responses.db: no room for {kept.id} of {key}")
+
+
+async def test_an_answer_is_not_lost_because_it_cannot_be_kept(host: ReadyHost) -> None:
+    async with serve(host, memory=FullMemory()) as served:
+        whole = await fetch(served.port, "POST", "/v1/responses", ASK)
+        streamed = await fetch(served.port, "POST", "/v1/responses", STREAM)
+    assert (whole.status, whole.json["status"], whole.json["store"]) == (200, "completed", False)
+    assert named_events(streamed.body)[-1]["type"] == "response.completed"

@@ -161,8 +161,15 @@ class ResponseThread:
             raise
 
     async def put(self, key: str, kept: KeptResponse) -> None:
-        """Remember a response of ``key``."""
-        await self._run(lambda file: file.put(key, kept))
+        """Remember a response of ``key``.
+
+        Raises:
+            OSError: There is no room for it, or the file cannot be written.
+        """
+        try:
+            await self._run(lambda file: file.put(key, kept))
+        except sqlite3.Error as error:
+            raise OSError(f"responses.db: {error}") from error
 
     async def get(self, key: str, response_id: str) -> KeptResponse | None:
         """Return a response of ``key``, or ``None``."""

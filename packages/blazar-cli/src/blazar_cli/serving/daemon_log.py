@@ -37,6 +37,30 @@ class _LineFormatter(logging.Formatter):
         return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}.{int(record.msecs):03}{zone[:3]}:{zone[3:]}"
 
 
+class _FileSink(logging.FileHandler):
+    """The file; that it cannot be written is said once on standard error, not with a traceback for each record."""
+
+    _failures = 0
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        before = self._failures
+        super().emit(record)
+        if self._failures == before:
+            self._failures = 0
+
+    @override
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's
+        reason = sys.exc_info()[1]
+        if not isinstance(reason, OSError):
+            super().handleError(record)
+            return
+        self._failures += 1
+        if self._failures == 1:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"{self.baseFilename} cannot be written, and may lack lines until it can: {reason}\n")
+
+
 def rotate_log(path: Path) -> None:
     """Set the log aside as ``daemon.log.1`` if it is over the limit; an older one is replaced."""
     with contextlib.suppress(FileNotFoundError):
@@ -52,7 +76,7 @@ def daemon_logging(path: Path, *, level: str) -> Iterator[None]:
         path: The log file; it is appended to.
         level: ``debug``, ``info``, ``warning`` or ``error``.
     """
-    file = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    file = _FileSink(path, encoding="utf-8", errors="backslashreplace")
     sinks: list[logging.Handler] = [file]
     if not _writes_to(path):
         sinks.append(logging.StreamHandler(sys.stderr))
@@ -73,7 +97,9 @@ def daemon_logging(path: Path, *, level: str) -> Iterator[None]:
     finally:
         root.removeHandler(entry)
         listener.stop()
-        file.close()
+        # What a full disk did not take is tried once more here; it has been told.
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 def set_log_level(level: str) -> None:

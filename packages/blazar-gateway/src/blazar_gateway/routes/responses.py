@@ -160,7 +160,10 @@ class _Answer:
         return b"".join(self.stream.write(Failed(code=wire.code, message=wire.message, status=wire.status)))
 
     async def keep(self) -> None:
-        """Remember the response before its last event is sent: the client may ask for it at once."""
+        """Remember the response before its last event is sent: the client may ask for it at once.
+
+        An answer that was made is not lost because the disk is full: it says that it was not stored.
+        """
         memory, response = self.run.gateway.memory, self.stream.response
         if memory is None or not response["store"]:
             return
@@ -171,7 +174,16 @@ class _Answer:
             items=with_ids(self.translated.items, new_id),
             previous=self.translated.previous_response_id,
         )
-        await memory.put(owner_of(self.run.request), kept)
+        try:
+            await memory.put(owner_of(self.run.request), kept)
+        except OSError as error:
+            response["store"] = False
+            _log.warning(
+                "%s: the response %s was answered and is not kept, so that no request can go on from it: %s",
+                self.run.request[REQUEST_ID],
+                response["id"],
+                error,
+            )
 
     @property
     def headers(self) -> Mapping[str, str]:
