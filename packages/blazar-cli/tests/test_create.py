@@ -1,10 +1,14 @@
 """Rows made from rows: no bytes, the source's overlay beneath, refusals that teach."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from blazar_cli.creating import create_row
+from blazar_cli.modelfile.recipe import Recipe
 from blazar_cli.testing import User, typed_gguf
 from blazar_store.layout import Layout
 from blazar_store.store import Store
@@ -99,6 +103,19 @@ def test_a_file_next_to_the_modelfile_is_a_source_too(user: User) -> None:
     made = row(user, "new")
     assert (made.path, made.mmproj_path) == (folder / "new.gguf", folder / "mmproj.gguf")
     assert "vision" in made.capabilities
+
+
+def test_a_model_that_is_made_by_several_at_once_is_made_by_each(user: User) -> None:
+    user.add_model("base")
+    layout, together = Layout(user.data_dir), Barrier(4)
+
+    def make(system: str) -> str:
+        together.wait(timeout=60)
+        return create_row(layout, "made", Recipe(source="base", system=system), base_dir=user.root).row.overlay.system
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(make, "abcd")) == ["a", "b", "c", "d"]
+    assert row(user, "made").overlay.system in set("abcd")
 
 
 def test_a_directory_of_the_name_does_not_keep_a_source_from_being_pulled(

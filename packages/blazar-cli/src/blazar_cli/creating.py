@@ -64,6 +64,14 @@ def create_row(layout: Layout, name: str, recipe: Recipe, *, base_dir: Path) -> 
     """
     check_model_name(name)
     notes = _check(recipe)
+    try:
+        return _create(layout, name, recipe, notes, base_dir)
+    except NameTaken:
+        # Somebody may have made it since it was looked for: that one is made anew, as if one had come after the other.
+        return _create(layout, name, recipe, notes, base_dir)
+
+
+def _create(layout: Layout, name: str, recipe: Recipe, notes: tuple[str, ...], base_dir: Path) -> Created:
     with Store(layout) as store:
         source = _source(store, recipe, base_dir)
         existing = store.find_model(name)
