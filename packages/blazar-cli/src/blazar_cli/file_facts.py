@@ -24,16 +24,16 @@ def file_facts(path: Path, *, verbose: bool) -> tuple[Mapping[str, object], str]
         ModelUnreadable: It cannot be read.
     """
     stamp = file_stamp(path)
-    return _read(path, stamp, verbose) if verbose else _remembered(path, stamp)
+    return _read(path, verbose=True) if verbose else _remembered(path, stamp)
 
 
 @lru_cache(maxsize=64)
-def _remembered(path: Path, stamp: FileStamp | None) -> tuple[Mapping[str, object], str]:
-    # Clients ask before each request: litellm does.
-    return _read(path, stamp, verbose=False)
+def _remembered(path: Path, _stamp: FileStamp | None) -> tuple[Mapping[str, object], str]:
+    # Clients ask before each request: litellm does. The stamp is part of what it is remembered by.
+    return _read(path, verbose=False)
 
 
-def _read(path: Path, stamp: FileStamp | None, verbose: bool) -> tuple[Mapping[str, object], str]:  # noqa: ARG001
+def _read(path: Path, *, verbose: bool) -> tuple[Mapping[str, object], str]:
     try:
         meta = read_metadata_file(path)
         return _info(meta, verbose=verbose), meta.chat_template

@@ -60,7 +60,15 @@ def test_limits() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("rpm", -1), ("tpm", 1.5), ("daily_tokens", "9"), ("max_concurrent", True), ("weight", 0)],
+    [
+        ("rpm", -1),
+        ("tpm", 1.5),
+        ("daily_tokens", "9"),
+        ("max_concurrent", True),
+        ("weight", 0),
+        ("weight", 10**6 + 1),
+        ("rpm", 2**53),
+    ],
 )
 def test_malformed_limits(name: str, value: object) -> None:
     with pytest.raises(KeyMalformed, match=name):

@@ -1,6 +1,9 @@
 """What the command line asks of its daemon."""
 
+from typing import NoReturn
+
 import pytest
+from typing_extensions import override
 
 from blazar_gateway.testing import RawClient, ReadyHost, RecordingDaemon, fetch, serve
 from blazar_routing.errors import InvalidRequest
@@ -94,7 +97,8 @@ async def test_fault_of_our_own_is_answered_with_its_id_and_logged_under_it(
     host: ReadyHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RecordingDaemon):
-        def status(self):  # type: ignore[no-untyped-def]
+        @override
+        def status(self) -> NoReturn:
             raise ZeroDivisionError
 
     async with serve(host, daemon=Broken()) as served:

@@ -1,7 +1,7 @@
 """Clients that leave: the child is told at once, and everything comes back."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -48,12 +48,12 @@ async def test_child_sees_the_close_within_a_second(
     host: ReadyHost,
     engine: ScriptedEngine,
     caplog: pytest.LogCaptureFixture,
-    script: Callable[[Exchange], object],
+    script: Callable[[Exchange], Awaitable[None]],
     way: str,
     *,
     stream: bool,
 ) -> None:
-    engine.script = script  # type: ignore[assignment]  # parametrised
+    engine.script = script
     async with serve(host) as served, RawClient(served.port) as client:
         await client.post("/v1/chat/completions", {**CHAT, "stream": stream})
         exchange = await engine.arrived(1)

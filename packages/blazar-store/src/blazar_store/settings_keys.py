@@ -23,6 +23,8 @@ from blazar_store.key_secrets import hash_secret
 
 MOST = 2**53 - 1
 """The largest limit: what JSON numbers hold exactly."""
+HEAVIEST = 1_000_000
+"""The largest weight."""
 
 _SECRET_CHARS = re.compile(r"[\x21-\x7e]{8,512}")
 
@@ -92,7 +94,7 @@ class KeyEntry(BaseModel):
     max_concurrent: int | None = Field(
         default=None, examples=[4], ge=0, le=MOST, description="Requests at once; an answer counts until its last byte."
     )
-    weight: int = Field(default=1, ge=1, le=1_000_000, description="Its share when many wait, relative to other keys.")
+    weight: int = Field(default=1, ge=1, le=HEAVIEST, description="Its share when many wait, relative to other keys.")
     max_priority: Literal["high", "normal", "low"] = Field(
         default="high", description="The highest admission class it may ask for."
     )

@@ -24,6 +24,7 @@ from blazar_store.names import near_names
 from blazar_store.store import Store
 
 _FOLLOW_S = 0.25
+"""Seconds between two looks at a file: without a daemon nobody tells when it grows."""
 
 
 @click.command()

@@ -8,6 +8,7 @@ from blazar_gateway.access.secrets import same_hash
 from blazar_routing.errors import KeyInvalid, KeyMalformed, ModelNotAllowed
 from blazar_routing.ticket import Priority
 from blazar_store.key_secrets import hash_secret
+from blazar_store.settings_keys import HEAVIEST, MOST
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _LIMITS = ("rpm", "tpm", "daily_tokens", "max_concurrent", "weight")
@@ -116,7 +117,8 @@ def check_limits(limits: dict[str, object]) -> dict[str, int]:
     """Return the numeric limits among ``limits``, checked; ``None`` values are left out.
 
     Raises:
-        KeyMalformed: One is not a whole number of at least 0 (of at least 1 for ``weight``).
+        KeyMalformed: One is not a whole number of at least 0 (of at least 1 for ``weight``), or is more than the
+            settings take.
     """
     checked: dict[str, int] = {}
     for name in _LIMITS:
@@ -127,5 +129,9 @@ def check_limits(limits: dict[str, object]) -> dict[str, int]:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             what = "an integer of at least 1" if least else "a non-negative integer"
             raise KeyMalformed(f"`{name}` must be {what}, not {value!r}")
+        most = HEAVIEST if name == "weight" else MOST
+        if value > most:
+            # The configuration that keeps it would not be read again.
+            raise KeyMalformed(f"`{name}` must be {most} or less, not {value!r}")
         checked[name] = value
     return checked
